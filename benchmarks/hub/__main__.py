@@ -81,6 +81,14 @@ def poison(honest: int = 20, fakes: int = 20, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def doubt(seeds: int = 3, as_json: AsJson = False) -> None:
+    """Count what is held back of strangers whose latencies are too long or too short by a factor, and of honest ones."""
+    from benchmarks.hub.attack import doubts
+
+    _show(doubts(seeds), as_json)
+
+
+@app.command()
 def starve(as_json: AsJson = False) -> None:
     """Measure how long a user waits while two strangers send twelve costly models at a time."""
     from benchmarks.hub.bombs import starve

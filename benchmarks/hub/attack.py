@@ -274,3 +274,93 @@ def _poisoning(
         name, honest, fakes, held, float(np.median(median_factors)), float(np.median(shown_factors)), float(plain_coverage),
         float(shown_coverage), float(np.median(agreeing)),
     )  # fmt: skip
+
+
+STRENGTHS = (1.0, 1.3, 2.0, 3.0)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Records that a hub holds back, of contributors whose latencies are too long or too short by a factor.
+
+    Attributes:
+        name: What they send.
+        factor: By which they are too long, or as often too short; 1 for honest ones.
+        records: Of that factor.
+        held: Of these, held back.
+    """
+
+    name: str
+    factor: float
+    records: int
+    held: int
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.held / self.records
+
+
+FIRST = "honest records of trusted contributors after fakes"
+"""Of the records that :func:`doubts` counts, those that ought never to be held back."""
+
+
+def doubts(seeds: int = 3, networks: int = 24, platforms: int = 3, strengths: Sequence[float] = STRENGTHS) -> list[Doubt]:
+    """Send records of a stranger to platforms of which two trusted contributors measured half of the networks.
+
+    Args:
+        platforms: That each seed draws.
+    """
+    served = ServedModel()
+    served.serve_seed()
+    counts: dict[tuple[str, float], np.ndarray] = {}
+    for seed in range(seeds):
+        found = made_up(platforms, networks, 0, seed)
+        for index in range(platforms):
+            for strength in strengths:
+                for factor in {strength, 1 / strength}:
+                    rng = np.random.default_rng([seed, index])
+                    for name, judged in _doubted(found, index, factor, served, rng).items():
+                        counts[name, strength] = counts.get((name, strength), np.zeros(2, dtype=int)) + judged
+    return [Doubt(name, strength, *judged.tolist()) for (name, strength), judged in sorted(counts.items())]
+
+
+def _doubted(
+    found: MadeUp, index: int, factor: float, served: ServedModel, rng: np.random.Generator
+) -> dict[str, tuple[int, int]]:
+    """Return how many records that are wrong by a factor were sent to one platform, and held back, by the way of sending."""
+    half = len(found.references) // 2
+    ran, others = range(half), range(half, 2 * half)
+
+    def measured(networks: Sequence[int], times: np.ndarray | float = 1.0, day: int = 3) -> list[Measurement]:
+        return found.records(index, networks, times * np.exp(rng.normal(0.0, NOISE, len(networks))), day)
+
+    trusted = [("trusted 1", measured(ran, day=1)), ("trusted 2", measured(ran, day=2))]
+    copied = found.records(index, ran, 1.0, 4)
+    few = np.where(np.arange(half) % 2, factor, 1.0)
+    elsewhere = [
+        record(f"fake/{each.platform.partition('/')[2]}", each.reference, float(each.latency_ms or 0.0))
+        for each in measured(ran, few)
+    ]
+    sent = {
+        "networks that trusted contributors ran": (trusted, [measured(ran, factor)], [True] * half),
+        "two of these an upload": (trusted, [measured(ran[at : at + 2], factor) for at in range(0, half, 2)], [True] * half),
+        "half of these": (trusted, [measured(ran, few)], few != 1),
+        "networks that they did not run": (trusted, [measured(others, factor)], [True] * half),
+        "these after as many copies": (trusted, [copied + measured(others, factor)], [False] * half + [True] * half),
+        "half of the networks of a new platform": (trusted, [elsewhere], few != 1),
+        FIRST: ([("stranger", measured(ran, factor))], [measured(ran)], [True] * half),
+    }  # fmt: skip
+    counted = {}
+    for name, (before, uploads, wrong) in sent.items():
+        if factor == 1 and not np.any(wrong):
+            continue
+        with TemporaryDirectory() as folder, HubDatabase(str(Path(folder) / "hub.sqlite")) as database:
+            for who, records in before:
+                _send(database, who, records, served.model, who.startswith("trusted") or None)
+            held = []
+            for records in uploads:
+                answer = _send(database, "last", records, served.model, name == FIRST or None)
+                reasons = {each["record"] for each in answer["quarantined"]}
+                held += [place in reasons for place in range(1, len(records) + 1)]
+        counted[name] = int(np.sum(wrong)), int(np.sum(np.array(held) & np.array(wrong)))
+    return counted

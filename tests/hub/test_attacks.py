@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.hub.attack import SHOWN_FACTOR, fake_devices, few_records, poisoned_platform
+from benchmarks.hub.attack import SHOWN_FACTOR, doubts, fake_devices, few_records, poisoned_platform
 from benchmarks.hub.faults import clocks, disk_full, locked, orphans
 
 
@@ -41,7 +41,18 @@ def test_contributors_of_too_long_latencies_do_not_move_the_truth() -> None:
     assert max(equal.agreeing, many.agreeing) < 50
     assert trusted.shown_coverage >= least
     assert trusted.shown_factor == pytest.approx(1.0, abs=0.05)
-    assert trusted.held >= trusted.fakes / 2  # of twice as many as fakes, on two platforms
+    # All have 3 % noise, so a latency that is 1.3 times too long is within 1.25 times of the median of two trusted ones in 14 of
+    # 100 cases; 6 of 12 are once in 280 times, and then a fake is believed.
+    assert trusted.held == 2 * trusted.fakes  # on two platforms
+
+
+def test_a_stranger_s_records_are_held_where_trusted_ones_differ_and_honest_ones_are_not() -> None:
+    held = {(each.name, each.factor): each.percent for each in doubts(seeds=1, platforms=1, strengths=(1.0, 1.3))}
+
+    assert max(percent for (_, factor), percent in held.items() if factor == 1) == 0
+    assert held["networks that trusted contributors ran", 1.3] >= 95
+    assert held["two of these an upload", 1.3] >= 70  # the first two of twelve are not yet compared
+    assert held["honest records of trusted contributors after fakes", 1.3] == 0
 
 
 @pytest.mark.slow

@@ -20,11 +20,12 @@ from latcast.datasets.store import Store, measurement_id
 from latcast.errors import DatasetError, HubError
 from latcast.hub.database import HubDatabase, database_url
 from latcast.hub.migrations import VERSION_TABLE
+from latcast.hub.model import HubModel
 from latcast.hub.queries import HubReader
 from latcast.hub.schema import METADATA
 from latcast.hub.uploads import parse_upload
 from latcast.records import Reference
-from tests.hub.made_up import contributor, device, record, upload
+from tests.hub.made_up import contributor, device, observed, record, upload
 
 
 def test_records_that_another_upload_brought_are_known(database: HubDatabase) -> None:
@@ -82,6 +83,27 @@ def test_a_contradicting_record_is_held_back_unless_its_contributor_is_trusted(d
     assert "a factor of 3.9 away" in held[0]["reason"]
     assert upload(database, [record(1, factor=1.4, day=3)], contributor(database, "Bob"))["accepted"] == 1
     assert upload(database, [record(2, factor=3.9, day=4)], contributor(database, "Cleo", trusted=True))["accepted"] == 1
+
+
+def test_two_records_an_upload_are_no_way_around_trusted_contributors(sqlite: HubDatabase) -> None:
+    upload(sqlite, device("phone", 1.0), contributor(sqlite, "Ann", trusted=True))
+    eve = contributor(sqlite, "Eve")
+
+    accepted = [
+        upload(sqlite, device("phone", 1.3, networks, day=2), eve)["accepted"] for networks in ([1, 2], [3, 4], [5, 6], [7, 8])
+    ]
+
+    assert accepted == [2, 0, 0, 0]
+
+
+def test_strangers_who_were_first_on_a_platform_do_not_keep_trusted_contributors_out(sqlite: HubDatabase) -> None:
+    model = HubModel.fit([item for name in "abc" for item in observed(device(name, 1.0))])
+    assert upload(sqlite, device("phone", 10.0), contributor(sqlite, "Eve"), model)["accepted"] == 20
+
+    ann = contributor(sqlite, "Ann", trusted=True)
+
+    assert upload(sqlite, device("phone", 1.0, range(1, 11), day=2), ann, model)["accepted"] == 10
+    assert upload(sqlite, [record(11, factor=9.0, day=2)], ann, model)["accepted"] == 0
 
 
 def test_a_token_brings_so_many_new_platforms_and_no_more(database: HubDatabase) -> None:

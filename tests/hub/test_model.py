@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from latcast.datasets import jsonlines
+from latcast.devices.added_device import add_device
+from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks
 from latcast.errors import TrainingError
 from latcast.hub import model as hub_model
 from latcast.hub import refitting
@@ -20,8 +23,8 @@ from latcast.hub.browser import CHECK, SIGNATURE, served_networks
 from latcast.hub.model import HubModel
 from latcast.hub.refitting import held_out_error
 from latcast.hub.scales import Observation
-from latcast.records import Reference
-from tests.devices.made_up_devices import fitted, networks, platforms
+from latcast.records import Platform, Reference
+from tests.devices.made_up_devices import fitted, networks, platforms, true_ms
 from tests.hub.made_up import RUNTIMES
 
 HELD_OUT = "xeon/mnn-3.6/cpu1/fp32"
@@ -60,6 +63,26 @@ def test_new_networks_are_predicted_on_a_new_platform(observed: list[Observation
     errors = [abs(found[key].latency_ms / value - 1) for key, value in actual.items()]
     assert np.mean(errors) < 0.3
     assert all(found[key].low_ms < found[key].latency_ms < found[key].high_ms for key in actual)
+
+
+def test_a_platform_is_predicted_as_a_device_that_was_added_with_the_same_latencies(observed: list[Observation]) -> None:
+    """Known networks take what was measured, and intervals are narrower near them."""
+    measured = [Observation(HELD_OUT, networks()[place], float(true_ms()[0, place])) for place in range(0, 20, 4)]
+    added = add_device(
+        Platform.parse(HELD_OUT),
+        MeasuredNetworks(tuple(MeasuredNetwork(item.reference, item.latency_ms, (item.latency_ms,), ()) for item in measured)),
+        fitted(),
+    ).predictor
+    model = HubModel.fit([Observation("a/onnxruntime-1/cpu1/fp32", networks()[0], 1.0)])
+    assert added.device is not None
+
+    found = model.predict(networks(), {item.reference.key: item.latency_ms for item in measured}, HELD_OUT)
+
+    assert len(found) == 20
+    for key, forecast in model.by(added.device, found).items():
+        assert astuple(found[key]) == pytest.approx(astuple(forecast), rel=0.01)
+    for item in measured:
+        assert found[item.reference.key].latency_ms == pytest.approx(item.latency_ms)
 
 
 def test_a_model_survives_json(observed: list[Observation], model: HubModel) -> None:

@@ -81,25 +81,52 @@ def test_believed_latencies_judge_a_later_upload() -> None:
     assert outliers(indexed(device("phone", 2.0, [6, 7])), trusted, model()) == {}
 
 
-def test_latencies_that_disagree_together_with_trusted_ones_are_held_together() -> None:
-    """The model knows networks to a factor of 1.1; nine of ten are 1.3 times too long, the tenth is right."""
-    vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
-    records = [*device("phone", 2.6, range(1, 10)), record(10, factor=2.0)]
+VOUCHED = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
+"""Trusted contributors measured the first five networks, at a factor of 2."""
 
-    found = disagreement(indexed(records), vouched, model())
 
-    assert list(found) == list(range(10))
-    assert "9 of 10 latencies" in found[0]
-    assert "1.3 times as long as expected" in found[0]
+@pytest.mark.parametrize(("factor", "times"), [(2.6, "1.3 times"), (1.5, "0.75 times")])
+def test_latencies_that_disagree_together_with_trusted_ones_are_held_together(factor: float, times: str) -> None:
+    """Four of the five lie beyond 1.25 of what was measured, the fifth and the sixth are right."""
+    records = [*device("phone", factor, range(1, 5)), *device("phone", 2.0, [5, 6])]
+
+    for judge in (model(), None):
+        found = disagreement(indexed(records), VOUCHED, judge)
+
+        assert list(found) == list(range(6))
+        assert "4 of 5 latencies" in found[0]
+        assert f"{times} as long as expected" in found[0]
+
+
+@pytest.mark.parametrize("factor", [2.4, 1.7])
+def test_contributors_who_agree_with_trusted_ones_within_a_quarter_are_believed(factor: float) -> None:
+    """A phone of the same model that is warmer or cooler: 2.4 is 1.2 times 2, and 2 is 1.18 times 1.7."""
+    assert disagreement(indexed(device("phone", factor, range(1, 6))), VOUCHED, None) == {}
 
 
 def test_records_that_agree_with_trusted_ones_in_most_networks_are_believed() -> None:
-    vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
-    records = [*device("phone", 2.02, range(1, 6)), *device("phone", 2.6, range(6, 10))]
+    records = [*device("phone", 2.02, range(1, 4)), *device("phone", 2.6, [4, 5]), *device("phone", 2.02, range(6, 9))]
 
-    assert disagreement(indexed(records), vouched, model()) == {}
+    assert disagreement(indexed(records), VOUCHED, model()) == {}
     assert disagreement(indexed(device("phone", 2.6)), {}, model()) == {}
-    assert disagreement(indexed(device("phone", 2.6)), vouched, None) == {}
+
+
+def test_copies_of_what_is_known_do_not_excuse_other_records() -> None:
+    """The model knows networks to a factor of 1.1; three further ones are 1.3 times too long."""
+    records = [*device("phone", 2.0, range(1, 6)), *device("phone", 2.6, [6, 7, 8])]
+
+    found = disagreement(indexed(records), VOUCHED, model())
+
+    assert list(found) == list(range(8))
+    assert "3 of 3 latencies" in found[0]
+
+
+def test_small_uploads_of_one_contributor_are_judged_together() -> None:
+    earlier = {NETWORKS[index].key: 2.6 * (index + 1) for index in range(2)}
+    records = device("phone", 2.6, [3])
+
+    assert disagreement(indexed(records), VOUCHED, model()) == {}
+    assert "3 of 3 latencies" in disagreement(indexed(records), VOUCHED, model(), earlier)[0]
 
 
 def test_few_records_have_no_outliers() -> None:

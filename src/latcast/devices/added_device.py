@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -139,9 +139,7 @@ def add_device(
     log_ms = np.log([each.latency_ms for each in known.networks])
     candidates = model.candidates(kind, covariates, described, log_ms, die)
     forecast = model.arbitrated(kind, covariates, candidates, len(log_ms))
-    error, weight, scale = _left_out(forecast, candidates, len(log_ms))
-    credible = weight >= MISFIT_WEIGHT
-    forecast = replace(forecast, memory=forecast.memory.with_measured(described.place[credible], log_ms[credible]))
+    forecast, (error, weight, scale) = with_own_networks(forecast, candidates, described, log_ms)
     # As a bundle keeps it, in single precision: what is written predicts what this predicts.
     forecast = DeviceForecast.from_arrays(forecast.member_names, forecast.arrays())
     misfits = tuple(
@@ -175,12 +173,34 @@ def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkF
     return replace(measured, networks=tuple(kept)), NetworkFeatures.of(kernels), notes
 
 
-def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the mixture's left-out errors of logarithms, (networks,), Student's weights, and the factor on variances.
+class LeftOut(NamedTuple):
+    """How well each measured network fits the others.
 
-    Weights are those of members that weigh networks; without one each network counts as 1.
+    Attributes:
+        error: (networks,) logarithm of what was measured over what the others predict.
+        weight: (networks,) Student's weight by the members that weigh networks; 1 without one.
+        scale: Factor on the members' variances.
+    """
+
+    error: np.ndarray
+    weight: np.ndarray
+    scale: float
+
+
+def with_own_networks(
+    forecast: DeviceForecast, candidates: Sequence[Candidate], seen: DescribedNetworks, log_ms: np.ndarray
+) -> tuple[DeviceForecast, LeftOut]:
+    """Answer with what was measured where the device ran a network, and narrow intervals towards it, as these are calibrated to.
+
+    A network that the others contradict is not kept.
+
+    Args:
+        forecast: From ``candidates``.
+        seen: The measured networks.
+        log_ms: (networks,) logarithms of their latencies.
     """
     by_name = {each.name: each for each in candidates}
+    count = len(log_ms)
     error, scale, total = np.zeros(count), 0.0, 0.0
     weight, weighing = np.zeros(count), 0.0
     for member in forecast.members:
@@ -189,7 +209,10 @@ def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: 
         scale, total = scale + member.weight * found.scale, total + member.weight
         if count and np.ptp(found.weight) > 0:
             weight, weighing = weight + member.weight * found.weight, weighing + member.weight
-    return error / total, weight / weighing if weighing else np.ones(count), scale / total
+    left = LeftOut(error / total, weight / weighing if weighing else np.ones(count), scale / total)
+    credible = left.weight >= MISFIT_WEIGHT
+    memory = forecast.memory.with_measured(seen.place[credible], log_ms[credible])
+    return replace(forecast, memory=memory), left
 
 
 def _nearest(

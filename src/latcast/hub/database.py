@@ -169,15 +169,16 @@ class HubDatabase(ModeratedStore):
                 by_platform.setdefault(item.platform, {})[index] = item
         contributor = session.get(ContributorRow, contributor_id)
         for platform, stated in by_platform.items():
-            believed = read_cells(session, platform=platform).by_platform().get(platform, {})
-            found = outliers(stated, believed, model)
-            if believed and (contributor is None or not contributor.trusted):
-                others = read_cells(session, platform=platform, without=contributor_id)
-                known = others.by_platform().get(platform, {})
-                trusted = [others.networks[place] for place in others.network[others.trusted]]
-                together = disagreement(stated, {key: known[key] for key in trusted}, model)
-                found = {**together, **contradictions(stated, known), **found}
-            reasons |= found
+            cells = read_cells(session, platform=platform)
+            if contributor is not None and contributor.trusted:
+                # Beside trusted ones alone: strangers who were first on a platform do not decide what is believed of it.
+                reasons |= outliers(stated, cells.latencies(trusted=True), model)
+                continue
+            found = outliers(stated, cells.latencies(), model)
+            others = read_cells(session, platform=platform, without=contributor_id)
+            own = read_cells(session, platform=platform, of=contributor_id).latencies()
+            together = disagreement(stated, others.latencies(trusted=True), model, own)
+            reasons |= {**together, **contradictions(stated, others.latencies()), **found}
         return reasons
 
     def _claim_platforms(

@@ -24,18 +24,17 @@ from typing import Any
 import numpy as np
 
 from latcast.chips.chip_names import silicon
-from latcast.devices.added_device import typical_interval
+from latcast.devices.added_device import typical_interval, with_own_networks
 from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import INTERCEPT, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
-from latcast.devices.members import Candidate
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub.scales import UNKNOWN_DEVIATION, Forecast, Observation, ScaleFactors
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import DeviceForecast
+from latcast.predictors.device_forecast import DeviceForecast, variance_left
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import ADDED, NetworkFeatures, network_place, network_terms, network_totals
 from latcast.predictors.platform_posterior import posterior
@@ -269,10 +268,11 @@ class HubModel:
         if not given:
             return found
         # One forecast serves all: each network weighs a little in its own, which the members' errors take out again.
-        forecast, candidates, _ = self._forecast(given, platform)
-        errors = {each.name: each.error for each in candidates}
-        error = np.average([errors[each.name] for each in forecast.members], axis=0, weights=forecast.weights)
-        reach = LEVEL_DEVIATIONS * self._described(given).log_ms(forecast)[1]
+        forecast, error, _ = self._forecast(given, platform)
+        seen = self._described(given)
+        left = [variance_left(seen.place[[row]], np.delete(seen.place, row, axis=0))[0] for row in range(len(given))]
+        unmeasured = replace(forecast, memory=replace(forecast.memory, measured_ms=None))
+        reach = LEVEL_DEVIATIONS * np.sqrt(left) * seen.log_ms(unmeasured)[1]
         for row, (key, latency_ms) in enumerate(given.items()):
             found[key] = Forecast.around(math.log(latency_ms) - float(error[row]), float(reach[row]))
         return found
@@ -323,9 +323,9 @@ class HubModel:
     def _described(self, keys: Iterable[str]) -> DescribedNetworks:
         return self._all_described.rows(np.array([self.networks.row[key] for key in keys], dtype=int))
 
-    def _forecast(self, given: Mapping[str, float], platform: str) -> tuple[DeviceForecast, list[Candidate], str]:
-        """Return the forecast of a platform with these latencies, its candidates and the kind of unit: that of its id, else the
-        kind that predicts each latency best from the others."""
+    def _forecast(self, given: Mapping[str, float], platform: str) -> tuple[DeviceForecast, np.ndarray, str]:
+        """Return the forecast of a platform with these latencies, the logarithm of each over what the others predict, and the
+        kind of unit: that of its id, else the kind that predicts each latency best from the others."""
         seen, log_ms = self._described(given), np.log(list(given.values()))
         about = _platform_without_latencies(platform) if platform else None
         if about is not None:
@@ -340,7 +340,9 @@ class HubModel:
             by_kind = {kind: model.candidates(kind, _covariates_of_any(kind), seen, log_ms) for kind in self.pool.kinds}
             kind = max(by_kind, key=lambda kind: next(each.score for each in by_kind[kind] if each.name == "learned"))
             covariates, candidates = _covariates_of_any(kind), by_kind[kind]
-        return model.arbitrated(kind, covariates, candidates, len(log_ms)), candidates, kind
+        forecast = model.arbitrated(kind, covariates, candidates, len(log_ms))
+        forecast, left_out = with_own_networks(forecast, candidates, seen, log_ms)
+        return forecast, left_out.error, kind
 
     # Storing
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
 
 import numpy as np
 
+from latcast.hub.cells import AGREEMENT
 from latcast.hub.language_models import ROLE, implausible_speed
 from latcast.hub.model import HubModel
+from latcast.hub.scales import Forecast
 from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import Measurement
 
@@ -142,35 +145,49 @@ def contradictions(stated: Mapping[int, Measurement], others: Mapping[str, float
     return found
 
 
-def disagreement(stated: Mapping[int, Measurement], trusted_ms: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+def disagreement(
+    stated: Mapping[int, Measurement],
+    trusted_ms: Mapping[str, float],
+    model: HubModel | None,
+    earlier_ms: Mapping[str, float] = MappingProxyType({}),
+) -> dict[int, str]:
     """Hold all latencies of an upload on one platform where most of them disagree with trusted contributors.
 
     Latencies that are too long by a factor which each of them alone might have differ together from what trusted ones measured.
+    Networks that trusted contributors ran are compared with what these measured, within :data:`AGREEMENT`; all others with what
+    the model expects from it. Each part is judged alone, so that copies of what is known do not excuse the rest.
 
     Args:
         stated: Records of networks on one platform, from one upload of a contributor who is not trusted, by index.
         trusted_ms: Latencies (ms) as trusted contributors measured them, by reference key.
-        model: The model that serves, whose intervals they are held against.
+        model: The model that serves; without one only networks that trusted contributors ran are compared.
+        earlier_ms: Latencies (ms) of the same contributor on the platform that are believed already, by reference key: small
+            uploads are judged together.
 
     Returns:
         The reason by index: of all records, or empty.
     """
-    if model is None or len(trusted_ms) < MIN_KNOWN or not stated:
+    if len(trusted_ms) < MIN_KNOWN or not stated:
         return {}
-    expected = model.predict([item.reference for item in stated.values()], trusted_ms, next(iter(stated.values())).platform)
-    factors, outside = [], 0
-    for item in stated.values():
-        forecast = expected.get(item.reference.key)
-        if forecast is not None:
-            factors.append(_latency_ms(item) / forecast.latency_ms)
-            outside += not forecast.low_ms <= _latency_ms(item) <= forecast.high_ms
-    if len(factors) < MIN_KNOWN or 2 * outside <= len(factors):
-        return {}
-    reason = (
-        f"{outside} of {len(factors)} latencies of this upload lie outside the interval that trusted contributors' latencies "
-        f"give for this platform, {float(np.median(factors)):.3g} times as long as expected"
-    )
-    return dict.fromkeys(stated, reason)
+    own_ms = {**earlier_ms, **{item.reference.key: _latency_ms(item) for item in stated.values()}}
+    measured = {key: Forecast(value, value / AGREEMENT, value * AGREEMENT) for key, value in trusted_ms.items()}
+    predicted: Mapping[str, Forecast] = {}
+    if model is not None:
+        earlier = {key: item for key, item in model.networks.references.items() if key in earlier_ms}
+        references = {**earlier, **{item.reference.key: item.reference for item in stated.values()}}
+        others = [item for key, item in references.items() if key not in trusted_ms]
+        predicted = model.predict(others, trusted_ms, next(iter(stated.values())).platform)
+    for expected, what in (
+        (measured, f"lie more than a factor of {AGREEMENT} from what trusted contributors measured"),
+        (predicted, "lie outside the interval that trusted contributors' latencies give for this platform"),
+    ):
+        compared = [(value, expected[key]) for key, value in own_ms.items() if key in expected]
+        outside = sum(not each.low_ms <= value <= each.high_ms for value, each in compared)
+        if len(compared) >= MIN_KNOWN and 2 * outside > len(compared):
+            factor = float(np.median([value / each.latency_ms for value, each in compared]))
+            reason = f"{outside} of {len(compared)} latencies of this contributor {what}, {factor:.3g} times as long as expected"
+            return dict.fromkeys(stated, reason)
+    return {}
 
 
 def _latency_ms(measurement: Measurement) -> float:

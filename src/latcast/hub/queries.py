@@ -217,7 +217,7 @@ class HubReader:
                 return self._shipped_page(platform)
             raise HubError(f"the hub has no measurement of '{platform[:200]}'; /api/devices lists what it has", 404)
         model, references = self._model, self.references()
-        known = cells.by_platform()[platform]
+        known = cells.latencies()
         unknown = [reference for key, reference in references.items() if key not in known]
         dispute = float(cells.dispute[0])
         forecasts = {
@@ -302,7 +302,7 @@ class HubReader:
         if platform in self._shipped and platform not in self.own():
             predictor = load(platform)
         elif model is not None and _storable(platform) and (cells := self.cells(platform=platform)).platforms:
-            predictor = model.predictor(platform, cells.by_platform()[platform])
+            predictor = model.predictor(platform, cells.latencies())
         if predictor is None:
             raise HubError(f"the hub has no predictor of '{platform[:200]}'; /api/platforms lists what it knows", 404)
         with TemporaryDirectory(prefix="latcast-") as folder:
