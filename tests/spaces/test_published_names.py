@@ -28,7 +28,8 @@ def test_every_name_is_of_a_member_or_of_a_space_with_graphs() -> None:
         ("ti", "mnasnet_1.0_224", "224", "mnasnet1_0"), ("paddle", "MobileNetV1", "", "mobilenet_v1"),
         ("paddle", "mobilenet_v2_caffe", "224", "mobilenet_v2"),
         ("hailo", "efficientnet_lite4", "300x300x3", "efficientnet_lite4"),
-        ("rknn", "mobilenetv2-12", "1x3x224x224", "mobilenet_v2"),
+        ("rknn", "mobilenetv2-12", "1x3x224x224", "mobilenet_v2"), ("mmdeploy", "SE-ResNet", "224x224", "se_resnet50"),
+        ("renesas_drpai", "(Gluon) ResNet18 v1b", "224x224", "resnet18"),
     ],
 )  # fmt: skip
 def test_a_member_at_its_own_size_is_the_published_network(dataset: str, name: str, size: str, member: str) -> None:
@@ -117,3 +118,16 @@ def test_grids_have_their_published_macs(name: str, million_macs: float) -> None
 )  # fmt: skip
 def test_paddles_mobilenets_have_their_published_parameters(name: str, million_parameters: float) -> None:
     assert published_count(build(published_network("paddle", name))) / 1e6 == pytest.approx(million_parameters, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "million_macs"),
+    [
+        ("RepVGG-B1g4", "repvgg_b1g4", 8_150), ("HRNet W18", "hrnet_w18", 4_300),
+        ("MobileNet V2 with channel multiplier of 1.4", "mobilenetv2_140", 600), ("ResNet-50 (keras)", "resnet50", 3_860),
+    ],
+)  # fmt: skip
+def test_renesas_names_are_networks_of_the_published_work(name: str, network: str, million_macs: int) -> None:
+    found = published_network("renesas_drpai", name, "224x224")
+    assert found.parameters["name"] == network
+    assert graph_macs(build(found)) / 1e6 == pytest.approx(million_macs, rel=0.05)

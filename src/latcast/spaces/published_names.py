@@ -42,12 +42,25 @@ _RENESAS: Mapping[str, str] = {
     "FBNet-C": "timm/fbnetc_100", **{f"FBNetV3-{size.upper()}": f"timm/fbnetv3_{size}" for size in "bdg"},
     "Global Context Resnet50t (gcresnet50t)": "timm/gcresnet50t", "GhostNet-1.0x": "timm/ghostnet_100",
     **{f"HardcoreNAS_{size.upper()}": f"timm/hardcorenas_{size}" for size in "abcdef"},
-    **{f"HRNet w{width}": f"timm/hrnet_w{width}" for width in (18, 30, 32, 40, 44)},
-    "HRNet w18small": "timm/hrnet_w18_small", "HRNet w18small V2": "timm/hrnet_w18_small_v2",
+    **{
+        f"HRNet {w}{title}": f"timm/hrnet_w{name}"
+        for w in "wW"
+        for title, name in (*((str(width), str(width)) for width in (18, 30, 32, 40, 44)), ("18small", "18_small"),
+                            ("18small V2", "18_small_v2"))
+    },
     **{f"PP-LCNet-{width}x": f"timm/lcnet_{code}" for width, code in (("0.5", "050"), ("0.75", "075"), ("1", "100"))},
     **{f"(Legacy) SE-ResNet-{layers}": f"timm/legacy_seresnet{layers}" for layers in (18, 34, 50, 152)},
-    "MnasNet-Small depth multiplier 1.0": "timm/mnasnet_small", "MobileNet V3 (RW variant)": "timm/mobilenetv3_rw",
-    **{f"MobileNet V3 Small {width}": f"timm/mobilenetv3_small_{code}" for width, code in (("0.5", "050"), ("0.75", "075"))},
+    "(Legacy) SE-ResNeXt-26": "timm/legacy_seresnext26_32x4d",
+    "MnasNet-Small depth multiplier 1.0": "timm/mnasnet_small", "MnasNet-B1 depth multiplier 1.0": "timm/mnasnet_100",
+    **{
+        f"MobileNet V2 with channel multiplier of {width}": f"timm/mobilenetv2_{code}"
+        for width, code in (("0.5", "050"), ("1.0", "100"), ("1.2", "120d"), ("1.4", "140"))
+    },
+    "MobileNet V3 (RW variant)": "timm/mobilenetv3_rw", "MobileNet V3 Large 1.0": "timm/mobilenetv3_large_100",
+    **{
+        f"MobileNet V3 Small {width}": f"timm/mobilenetv3_small_{code}"
+        for width, code in (("0.5", "050"), ("0.75", "075"), ("1.0", "100"))
+    },
     **{
         f"RegNet{line} {size}": f"timm/regnet{line.lower()}_{code}"
         for line, sizes in (
@@ -57,7 +70,7 @@ _RENESAS: Mapping[str, str] = {
         )
         for size, code in sizes.items()
     },
-    **{f"RepVGG-{size.upper()}": f"timm/repvgg_{size}" for size in ("a2", "b0", "b1", "b1g4", "b2", "b2g4", "b3", "b3g4")},
+    **{f"RepVGG-{size}": f"timm/repvgg_{size.lower()}" for size in ("A2", "B0", "B1", "B1g4", "B2", "B2g4", "B3", "B3g4")},
     **{
         f"Res2Net-{layers} {width}w×{scales}s": f"timm/res2net{layers}_{width}w_{scales}s"
         for layers, width, scales in ((101, 26, 4), (50, 14, 8), (50, 26, 4), (50, 26, 6), (50, 48, 2))
@@ -66,7 +79,15 @@ _RENESAS: Mapping[str, str] = {
     **{f"ResNeSt-{layers}": f"timm/resnest{layers}e" for layers in (101, 200, 269)},
     "ResNeSt-50 1s4×24d": "timm/resnest50d_1s4x24d", "ResNeSt-50 4s2×40d": "timm/resnest50d_4s2x40d",
     "ResNeXt-101(64x4d)": "timm/resnext101_64x4d", "ResNeXt-50d(32x4d)": "timm/resnext50d_32x4d",
-    "ResNeXt-101(32x8d)": "resnext101_32x8d", "ResNeXt-50(32x4d)": "resnext50_32x4d",
+    **{f"(Gluon) ResNet{layers} v1b": f"resnet{layers}" for layers in (18, 50, 152)},
+    **{f"(Gluon) ResNet{layers} v1{stem}": f"timm/resnet{layers}{stem}" for layers in (50, 101, 152) for stem in "cs"},
+    "(Gluon) ResNeXt101 32x4d": "timm/resnext101_32x4d", "(Gluon) ResNeXt101 64x4d": "timm/resnext101_64x4d",
+    **{
+        f"(Gluon) SE-ResNeXt{layers} {groups}-4d": f"timm/seresnext{layers}_{groups}x4d"
+        for layers, groups in ((50, 32), (101, 32), (101, 64))
+    },
+    "Instagram ResNeXt101 32x8 WSL": "resnext101_32x8d", "ResNeXt-101(32x8d)": "resnext101_32x8d",
+    "ResNeXt-50(32x4d)": "resnext50_32x4d",
     **{f"ResNet-{layers}": f"resnet{layers}" for layers in (18, 34, 50, 101, 152)}, "ResNet-26": "timm/resnet26",
     **{f"ResNet-{layers}-D": f"timm/resnet{layers}d" for layers in (18, 26, 34, 50, 101, 152, 200)},
     **{f"ResNet-{layers}-T": f"timm/resnet{layers}t" for layers in (10, 14, 26)},
@@ -74,13 +95,23 @@ _RENESAS: Mapping[str, str] = {
     "ResNet18 (PyTorch)": "resnet18", "ResNet34 (PyTorch)": "resnet34", "ResNet101 (PyTorch)": "resnet101",
     "ResNeXt-50-32x4d (PyTorch)": "resnext50_32x4d", "MobileNetV2 (PyTorch)": "mobilenet_v2",
     "SqueezeNet1_1 (PyTorch)": "squeezenet1_1", "DenseNet-121 (PyTorch)": "densenet121",
+    "DenseNet-121 (keras)": "densenet121", "DenseNet-121 (mxnet)": "densenet121", "DenseNet-169 (keras)": "densenet169",
+    "DenseNet-169 (mxnet)": "densenet169", "DenseNet9 (ONNX)": "densenet121", "SqueezeNet1.1-7 (ONNX)": "squeezenet1_1",
+    "MobileNet (keras)": "mobilenet_v1", "MobileNetV2 (keras)": "mobilenet_v2", "MobileNetV2 (ONNX)": "mobilenet_v2",
+    "MobileNetV2_1.0 (mxnet)": "mobilenet_v2", "ResNet18-v1 (ONNX)": "resnet18", "ResNet34-v1 (ONNX)": "resnet34",
+    "ResNet101-v1 (ONNX)": "pytorchcv/resnet101", "ResNet-50 (keras)": "pytorchcv/resnet50",
+    "ResNet18-v2 (ONNX)": "pytorchcv/preresnet18", "ResNet34-v2 (ONNX)": "pytorchcv/preresnet34",
     "DenseNet-161 (PyTorch)": "densenet161", "GoogleNet (PyTorch)": "googlenet", "MnasNet0_5 (PyTorch)": "mnasnet0_5",
 }  # fmt: skip
-"""Renesas's names of timm's networks, and of torchvision's ("(PyTorch)"), to members."""
+"""Renesas's names of timm's networks, and of others with their origin in brackets, to members. ONNX's ResNet-101 v1 and Keras's
+ResNet-50 have their stride in the first convolution of a block, as pytorchcv's."""
 
 MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "renesas_drpai": _RENESAS,
+        "mmdeploy": {
+            "ResNet": "resnet50", "ResNeXt": "resnext50_32x4d", "SE-ResNet": "se_resnet50", "ShuffleNetV2": "shufflenet_v2_x1_0",
+        },
         "xnnpack": {
             f"{precision} MobileNet {name}": f"mobilenet_{member}"
             for precision in ("FP32", "INT8")

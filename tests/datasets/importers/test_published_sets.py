@@ -13,7 +13,7 @@ from latcast.datasets.importers import IMPORTERS
     ("name", "measurements", "platforms", "networks"),
     [
         ("iiswc20", 10_620, 90, 118), ("ncnn_boards", 5_349, 315, 36), ("tflite_blocks", 74_144, 3, 33_226),
-        ("fbnet", 135_000, 27, 5_000), ("renesas_drpai", 1_281, 6, 268), ("opencv_zoo", 414, 20, 42), ("mmdeploy", 98, 11, 18),
+        ("fbnet", 135_000, 27, 5_000), ("renesas_drpai", 1_281, 6, 244), ("opencv_zoo", 414, 20, 42), ("mmdeploy", 98, 11, 18),
         ("mlperf_mobile", 30, 5, 11),
     ],
 )  # fmt: skip
