@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -81,11 +82,15 @@ def poison(honest: int = 20, fakes: int = 20, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def doubt(seeds: int = 3, as_json: AsJson = False) -> None:
+def doubt(
+    seeds: int = 3,
+    phones: Annotated[Path | None, typer.Option(help="Folder of the dataset of Ganesan et al.: also count real phones.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Count what is held back of strangers whose latencies are too long or too short by a factor, and of honest ones."""
-    from benchmarks.hub.attack import doubts
+    from benchmarks.hub.attack import doubts, phones_of_one_model
 
-    _show(doubts(seeds), as_json)
+    _show([*doubts(seeds), *(phones_of_one_model(phones) if phones else [])], as_json)
 
 
 @app.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,13 +13,14 @@ import numpy as np
 from sqlalchemy import select
 
 from benchmarks.hub.made_up import MadeUp, content, made_up, record
+from latcast.datasets.importers import IMPORTERS
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import HubModel
 from latcast.hub.queries import HubReader
 from latcast.hub.refitting import ServedModel, refit
 from latcast.hub.schema import ContributorRow
 from latcast.predictors.metrics import judge
-from latcast.records import Measurement
+from latcast.records import Measurement, Platform
 
 SIGNATURE = 10
 """Networks that a judged device has measured."""
@@ -364,3 +366,36 @@ def _doubted(
                 held += [place in reasons for place in range(1, len(records) + 1)]
         counted[name] = int(np.sum(wrong)), int(np.sum(np.array(held) & np.array(wrong)))
     return counted
+
+
+def phones_of_one_model(folder: Path, networks: int = 48, given: int = 12, seed: int = 0) -> list[Doubt]:
+    """Send what one phone of a model measured after a trusted contributor's measurements of another one; all are honest.
+
+    The model that serves knows these phones, so its intervals are narrower than those of others.
+
+    Args:
+        folder: Of the dataset of Ganesan et al.
+        networks: Of which drawn ones are measured.
+        given: Networks that the trusted contributor measured; the other sends these, or others.
+    """
+    served = ServedModel()
+    served.serve_seed()
+    assert served.model is not None
+    phones: dict[str, dict[str, dict[str, Measurement]]] = {}
+    for item in IMPORTERS.get("iiswc20").read(folder).measurements:
+        platform = Platform.parse(item.platform)
+        name = replace(platform, device=platform.device.partition(".")[0]).id
+        phones.setdefault(name, {}).setdefault(item.platform, {})[item.reference.key] = replace(item, platform=name)
+    any_phone = next(iter(next(iter(phones.values())).values()))
+    keys = np.random.default_rng(seed).permutation(sorted(any_phone))[:networks].tolist()
+    known = served.model.networks.with_more(served.model.pool, [any_phone[key].reference for key in keys])
+    model = replace(served.model, networks=known)
+    counts = {name: np.zeros(2, dtype=int) for name in ("the same networks on another phone of the model", "others on it")}
+    for each in phones.values():
+        for first, second in permutations(each.values(), 2):
+            for name, sent in zip(counts, (keys[:given], keys[given : 2 * given]), strict=True):
+                with TemporaryDirectory() as path, HubDatabase(str(Path(path) / "hub.sqlite")) as database:
+                    _send(database, "owner", [first[key] for key in keys[:given]], model, True)
+                    answer = _send(database, "other owner", [second[key] for key in sent], model, None)
+                    counts[name] += (len(sent), len(answer["quarantined"]))
+    return [Doubt(name, 1.0, *judged.tolist()) for name, judged in counts.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
 
@@ -154,8 +155,9 @@ def disagreement(
     """Hold all latencies of an upload on one platform where most of them disagree with trusted contributors.
 
     Latencies that are too long by a factor which each of them alone might have differ together from what trusted ones measured.
-    Networks that trusted contributors ran are compared with what these measured, within :data:`AGREEMENT`; all others with what
-    the model expects from it. Each part is judged alone, so that copies of what is known do not excuse the rest.
+    Networks that trusted contributors ran are compared with what these measured, within :data:`AGREEMENT`; all others with the
+    interval that the model gives from it, or the same factor where that is wider: two phones of one model differ more than the
+    model errs on a phone that it knows well. Each part is judged alone, so that copies of what is known do not excuse the rest.
 
     Args:
         stated: Records of networks on one platform, from one upload of a contributor who is not trusted, by index.
@@ -170,13 +172,14 @@ def disagreement(
     if len(trusted_ms) < MIN_KNOWN or not stated:
         return {}
     own_ms = {**earlier_ms, **{item.reference.key: _latency_ms(item) for item in stated.values()}}
-    measured = {key: Forecast(value, value / AGREEMENT, value * AGREEMENT) for key, value in trusted_ms.items()}
+    measured = {key: _within_agreement(Forecast(value, value, value)) for key, value in trusted_ms.items()}
     predicted: Mapping[str, Forecast] = {}
     if model is not None:
         earlier = {key: item for key, item in model.networks.references.items() if key in earlier_ms}
         references = {**earlier, **{item.reference.key: item.reference for item in stated.values()}}
         others = [item for key, item in references.items() if key not in trusted_ms]
-        predicted = model.predict(others, trusted_ms, next(iter(stated.values())).platform)
+        forecasts = model.predict(others, trusted_ms, next(iter(stated.values())).platform)
+        predicted = {key: _within_agreement(each) for key, each in forecasts.items()}
     for expected, what in (
         (measured, f"lie more than a factor of {AGREEMENT} from what trusted contributors measured"),
         (predicted, "lie outside the interval that trusted contributors' latencies give for this platform"),
@@ -188,6 +191,12 @@ def disagreement(
             reason = f"{outside} of {len(compared)} latencies of this contributor {what}, {factor:.3g} times as long as expected"
             return dict.fromkeys(stated, reason)
     return {}
+
+
+def _within_agreement(forecast: Forecast) -> Forecast:
+    """Return a forecast whose interval reaches over :data:`AGREEMENT` at least."""
+    latency_ms, low_ms, high_ms = astuple(forecast)
+    return Forecast(latency_ms, min(low_ms, latency_ms / AGREEMENT), max(high_ms, latency_ms * AGREEMENT))
 
 
 def _latency_ms(measurement: Measurement) -> float:
