@@ -17,8 +17,8 @@ from latcast.environment import MOMENT
 from latcast.forecast import predict_many
 from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.measure.settings import MeasurePlan
+from latcast.predictors.conditions import PROGRAMS, parse_beside
 from latcast.predictors.contention import factor_of, shared_out
-from latcast.predictors.prediction import PROGRAMS, parse_beside
 from latcast.spaces.catalogue import model
 
 NETWORKS = 24

@@ -21,7 +21,7 @@ from latcast.measure.labels import label_error_of_halves
 from latcast.measure.record import loading_ms
 from latcast.measure.settings import START_PLAN
 from latcast.predictors.bundle import load_bundle
-from latcast.predictors.prediction import Conditions
+from latcast.predictors.conditions import Conditions
 from latcast.predictors.starts import SHIPPED, StartModel
 from latcast.reading import read_csv
 from latcast.records import Measurement, Reference

@@ -22,7 +22,7 @@ from latcast.kernels.rules import load_rules
 from latcast.predictors.bundle import load_bundle
 from latcast.reading import MOST_TENSORS, parse_json, parse_tensors, read_bytes, read_csv, read_json, read_lines, read_toml
 from latcast.report.check import read_budget
-from latcast.report.choose import read_accuracies
+from latcast.spaces.accuracies import read_accuracies
 from latcast.workgroups.devices import load_profile
 from latcast.workgroups.kernel_tuner_cache import read_cache
 from latcast.workgroups.program_cache import read_program_cache

@@ -27,8 +27,8 @@ from latcast.measure.single import measure as measure
 from latcast.predictors.bundle import save_bundle as save_bundle
 from latcast.predictors.bundle_index import PlatformSummary as PlatformSummary
 from latcast.predictors.bundle_index import platforms as platforms
+from latcast.predictors.conditions import Conditions as Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor as PlatformPredictor
-from latcast.predictors.prediction import Conditions as Conditions
 from latcast.predictors.prediction import KernelLatency as KernelLatency
 from latcast.predictors.prediction import Prediction as Prediction
 from latcast.records import Measurement as Measurement

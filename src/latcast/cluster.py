@@ -89,7 +89,6 @@ def map_over_workers(
     needed: str,
     *,
     shared: Any = None,
-    patience_s: float = PATIENCE_S,
 ) -> Iterator[tuple[int, Any]]:
     """Call a function on each part, on workers that offer what it needs; yield each part's index and result as it comes.
 
@@ -101,7 +100,6 @@ def map_over_workers(
         parts: Arguments, one a task.
         needed: The necessary offer; each worker runs one such task at a time.
         shared: A large argument that every part needs; sent once to each worker.
-        patience_s: Longest wait while no worker offers it.
 
     Raises:
         ClusterError: No worker offers what is needed, a part took several workers down, or a worker runs another version.
@@ -111,7 +109,7 @@ def map_over_workers(
 
     if not parts:
         return
-    require_offer(client, needed, patience_s)
+    require_offer(client, needed, PATIENCE_S)
     # A task's result, unlike scattered data, is made again where the worker that held it is lost.
     common = [] if shared is None else [client.submit(_identity, shared, pure=False)]
     futures = [client.submit(_checked, VERSION, function, *common, part, pure=False, resources={needed: 1}) for part in parts]
@@ -126,7 +124,7 @@ def map_over_workers(
                     asked_s = now_s
                     if offers(client).get(needed):
                         seen_s = now_s
-                    elif now_s - seen_s > patience_s:
+                    elif now_s - seen_s > PATIENCE_S:
                         require_offer(client, needed)
                 time.sleep(0.02)
                 continue

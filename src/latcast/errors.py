@@ -6,6 +6,8 @@ and exits with 1 (2 for a wrong call).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 MOST_MESSAGE_CHARACTERS = 480
 """Length beyond which a message loses its middle, so that a line with the command's prefix stays within 500."""
 
@@ -33,6 +35,11 @@ def one_line(text: str, most: int = MOST_MESSAGE_CHARACTERS) -> str:
     # Cut before it is escaped too: the text may be a file of gigabytes.
     line = printable(" ".join(_cut(text, 8 * most).split()))
     return _cut(line, most)
+
+
+def abridged(names: Sequence[str], most: int) -> str:
+    """Return the first names and the number of the others: "resnet18, resnet34 and 7 more"."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _cut(text: str, most: int) -> str:

@@ -22,8 +22,9 @@ from latcast.predictors.bundle_index import (
     platform_ids,
     resolve_platform,
 )
+from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import STEADY, Conditions, Prediction
+from latcast.predictors.prediction import Prediction
 from latcast.predictors.workload import Workload
 from latcast.records import UNIT_KINDS, Platform, Unit
 from latcast.registry import is_pattern, matched

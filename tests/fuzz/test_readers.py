@@ -39,8 +39,8 @@ from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
 from latcast.report.check import read_budget
-from latcast.report.choose import read_accuracies
 from latcast.search.objective import table_objective
+from latcast.spaces.accuracies import read_accuracies
 from latcast.spaces.nas.supernet import SUPERNETS
 from latcast.workgroups.audit import audit, summarise
 from latcast.workgroups.devices import load_profile

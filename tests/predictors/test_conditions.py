@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.predictors.prediction import Conditions
+from latcast.predictors.conditions import Conditions
 
 
 def test_programs_may_be_given_as_a_text_like_that_of_the_command_line() -> None:

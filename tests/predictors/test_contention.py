@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from latcast.errors import LatcastError
+from latcast.predictors.conditions import PROGRAMS, parse_beside, parse_scenarios
 from latcast.predictors.contention import factor_of, keep_factors
-from latcast.predictors.prediction import PROGRAMS, Coverage, Grade, Prediction, parse_beside, parse_scenarios
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.records import Platform
 
 HERE = Prediction("m", "local/onnxruntime-1.31/cpu1/fp32", 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(3.0, ""))

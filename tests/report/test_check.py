@@ -13,8 +13,8 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.forecast import load, predict
 from latcast.predictors.bundle_index import resolve_platform
+from latcast.predictors.conditions import Conditions
 from latcast.predictors.contention import keep_factors
-from latcast.predictors.prediction import Conditions
 from latcast.records import Platform
 from latcast.report.check import CheckReport, Tier, check, read_budget
 from latcast.tables import milliseconds

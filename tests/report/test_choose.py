@@ -14,12 +14,13 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import models_listed
+from latcast.predictors.conditions import Conditions
 from latcast.predictors.contention import keep_factors
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Conditions
 from latcast.predictors.starts import StartLaw, StartModel
-from latcast.report.choose import choose, front_of, read_accuracies
+from latcast.report.choose import choose, front_of
+from latcast.spaces.accuracies import read_accuracies
 from latcast.spaces.named_kernels import named_kernels, rated_networks
 
 PHONE = "pixel4/tflite-2.10/1large/fp32"
@@ -50,17 +51,17 @@ ACCURACIES = {"small": 70.0, "middle": 75.0, "large": 80.0}
 @pytest.mark.parametrize(
     ("quality", "cost", "able", "front"),
     [
-        ([70.0, 70.0], [[1.0], [2.0]], None, [True, False]),  # as accurate and faster
-        ([70.0, 70.0], [[1.0], [1.0]], None, [True, True]),  # equal
+        ([70.0, 70.0], [[1.0], [2.0]], [True, True], [True, False]),  # as accurate and faster
+        ([70.0, 70.0], [[1.0], [1.0]], [True, True], [True, True]),  # equal
         ([70.0, 75.0], [[2.0], [1.0]], [True, False], [True, True]),  # what is not covered beats nothing
         # The first is faster on the first platform, the second on the second; the third is slower on both.
-        ([70.0, 75.0, 60.0], [[1.0, 5.0], [2.0, 4.0], [2.0, 5.0]], None, [True, True, False]),
+        ([70.0, 75.0, 60.0], [[1.0, 5.0], [2.0, 4.0], [2.0, 5.0]], [True, True, True], [True, True, False]),
     ],
 )
 def test_the_front_is_what_no_network_beats(
-    quality: list[float], cost: list[list[float]], able: list[bool] | None, front: list[bool]
+    quality: list[float], cost: list[list[float]], able: list[bool], front: list[bool]
 ) -> None:
-    assert front_of(np.array(quality), np.array(cost), able if able is None else np.array(able)).tolist() == front
+    assert front_of(np.array(quality), np.array(cost), np.array(able)).tolist() == front
 
 
 class TestBudget:

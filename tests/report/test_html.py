@@ -12,7 +12,8 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels.memory import Memory
-from latcast.predictors.prediction import Conditions, Coverage, Grade, KernelLatency, Prediction
+from latcast.predictors.conditions import Conditions
+from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
 from latcast.report.explain import Explanation, Hint, explain
 from latcast.report.html import connections, icicle, rendered, report
 from latcast.spaces.catalogue import build, model

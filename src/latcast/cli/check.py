@@ -11,7 +11,7 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import CHECK_FAILED, json_text, print_json, print_table, warn
 from latcast.errors import LatcastError
-from latcast.predictors.prediction import STEADY, Conditions
+from latcast.predictors.conditions import STEADY, Conditions
 
 FORMATS = ("table", "markdown", "junit", "github", "json")
 

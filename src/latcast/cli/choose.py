@@ -23,7 +23,7 @@ from latcast.cli.output import (
     print_table,
     warn,
 )
-from latcast.predictors.prediction import STEADY, Conditions
+from latcast.predictors.conditions import STEADY, Conditions
 
 if TYPE_CHECKING:
     from latcast.report.choose import CandidateLatency, Choice, ModelCandidate
@@ -100,7 +100,7 @@ def choose(
         return
     from latcast.networks import ModelOptions, read_model
     from latcast.report.choose import choose as chosen
-    from latcast.report.choose import read_accuracies
+    from latcast.spaces.accuracies import read_accuracies
 
     check_plot(plot, as_json=as_json)
     counts = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
 from latcast.cli.predict import print_predictions
-from latcast.predictors.prediction import STEADY, Conditions
+from latcast.predictors.conditions import STEADY, Conditions
 
 if TYPE_CHECKING:
     from latcast.report.compare import Comparison

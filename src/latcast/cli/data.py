@@ -16,6 +16,7 @@ from latcast.cli.data_variants import export, rounds, sample, variants
 from latcast.cli.latency_unit import UNIT_OPTION, LatencyUnit, milliseconds_of
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
+from latcast.errors import abridged
 from latcast.tables import signed
 
 if TYPE_CHECKING:
@@ -252,8 +253,7 @@ def _print_networks(found: NetworkCheck) -> None:
     for each in found.exceptions:
         print(f"    {each.name} ({each.file}): FLOPs {_off(each.flops_ratio)}, size {_off(each.size_ratio)}")
     for reason, names in found.not_buildable.items():
-        listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-        print(f"{len(names)} cannot be built ({listed}): {reason}")
+        print(f"{len(names)} cannot be built ({abridged(names, 3)}): {reason}")
 
 
 def _off(ratio: float) -> str:

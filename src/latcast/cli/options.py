@@ -16,7 +16,7 @@ import typer
 from typer import Argument, Option
 
 from latcast.errors import LatcastError, UnknownNameError
-from latcast.predictors.prediction import PROGRAMS, Conditions, parse_scenarios
+from latcast.predictors.conditions import PROGRAMS, Conditions, parse_scenarios
 from latcast.records import PRECISIONS, Unit
 from latcast.registry import Registry
 

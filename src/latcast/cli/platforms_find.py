@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from latcast.chips.chip_table import Chip
 from latcast.cli.output import print_json, print_table
 from latcast.devices.device_search import FoundDevice, NearPlatform, find_devices, nearest_known
-from latcast.errors import LatcastError
+from latcast.errors import LatcastError, abridged
 
 MOST_FOUND = 3
 """Devices and chips that are shown in full; the others by name."""
@@ -34,7 +34,7 @@ def print_found(text: str, as_json: bool) -> None:
     if not found:
         near = nearest_known(text)
         raise LatcastError(
-            f"no device, chip, core, GPU or NPU is called '{text}'{f'; nearest: {_listed(near)}' if near else ''}; "
+            f"no device, chip, core, GPU or NPU is called '{text}'{f'; nearest: {abridged(near, MOST_OTHERS)}' if near else ''}; "
             "to measure it: latcast device kit"
         )
     if found[0].by != "name":
@@ -55,15 +55,15 @@ def _print_named(found: Sequence[FoundDevice]) -> None:
             print()
         rows = [row for chip in each.chips for row in _chip_rows(chip)]
         if each.aliases:
-            rows.insert(0, ("or", _listed(each.aliases)))
+            rows.insert(0, ("or", abridged(each.aliases, MOST_OTHERS)))
         if each.devices:
-            rows.append(("also in" if each.kind == "device" else "in", _listed(each.devices)))
+            rows.append(("also in" if each.kind == "device" else "in", abridged(each.devices, MOST_OTHERS)))
         print_table(each.name, ("", ""), rows)
         _print_near(each.platforms)
     others = [each for each in found if each not in shown]
     if others:
         names = [f"{each.name} ({_chip_names(each)})" if each.kind == "device" else each.name for each in others]
-        print(f"\nAlso called so: {_listed(names)}")
+        print(f"\nAlso called so: {abridged(names, MOST_OTHERS)}")
 
 
 def _print_chips(found: Sequence[FoundDevice]) -> None:
@@ -100,10 +100,6 @@ def _print_near(platforms: Sequence[NearPlatform]) -> None:
 
 def _chip_names(found: FoundDevice) -> str:
     return ", ".join(chip.name for chip in found.chips)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_OTHERS]) + (f" and {len(names) - MOST_OTHERS} more" if len(names) > MOST_OTHERS else "")
 
 
 def _chip_rows(chip: Chip) -> list[tuple[str, str]]:

@@ -11,7 +11,8 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.predictors.prediction import STEADY, UNTIL_ANSWER, Conditions, KernelLatency, Prediction, bounded_text
+from latcast.predictors.conditions import STEADY, UNTIL_ANSWER, Conditions, bounded_text
+from latcast.predictors.prediction import KernelLatency, Prediction
 
 if TYPE_CHECKING:
     from latcast.llm.forecast import LanguagePrediction

@@ -10,7 +10,7 @@ from typer import Context, Option
 from latcast.cli import options
 from latcast.cli.output import print_json
 from latcast.cli.predict import print_predictions, warn_of
-from latcast.predictors.prediction import STEADY, Conditions
+from latcast.predictors.conditions import STEADY, Conditions
 
 
 @options.with_conditions

@@ -183,7 +183,6 @@ def decide(
     batches: Sequence[TimedBatch],
     *,
     alpha: float = ALPHA,
-    confidence: float = CONFIDENCE,
     hidden_cost: float = 0.0,
     kernel: float = 0.0,
 ) -> Answer | None:
@@ -193,7 +192,6 @@ def decide(
         case: The question.
         batches: The measurements.
         alpha: Part of the shorter operator's time that must be saved.
-        confidence: Probability that an answer must have.
         hidden_cost: Saving by a shared change of layout: "fused" must be sure beyond it.
         kernel: Cost of one kernel, where that is known: what a fusion saves, rather than the shortest share, which may hold
             changes of layout. An operator that costs less is not visible.
@@ -218,8 +216,8 @@ def decide(
     sure = above if likelier else 1 - above
     rounds = sum(len(next(iter(batch.costs.values()))) for batch in usable)
     low, high = (limit * shortest.value for limit in PLAUSIBLE)
-    plausible = saved.probability_above(high) < confidence and saved.probability_above(low) > 1 - confidence
-    yes = likelier if visible and plausible and sure >= confidence else None
-    if yes and excess.probability_above(bar + hidden_cost) < confidence:
+    plausible = saved.probability_above(high) < CONFIDENCE and saved.probability_above(low) > 1 - CONFIDENCE
+    yes = likelier if visible and plausible and sure >= CONFIDENCE else None
+    if yes and excess.probability_above(bar + hidden_cost) < CONFIDENCE:
         yes, plausible = None, False
     return Answer(yes, sure, saved, shortest, visible, rounds, len(usable), plausible)

@@ -58,13 +58,13 @@ KEPT_CONTENTS = 3
 _LOG = logging.getLogger("latcast.hub")
 
 
-def held_out_error(observations: Sequence[Observation], model: HubModel, seed: int = 0) -> tuple[dict[str, Any] | None, str]:
+def held_out_error(observations: Sequence[Observation], model: HubModel) -> tuple[dict[str, Any] | None, str]:
     """Judge fits on devices of trusted contributors held out of them, in folds.
 
     A device is held out with all its platforms and with all devices of its silicon, those that come with latcast too. What these
     have taught about kinds of units in general stays in the model. A stranger's devices judge nothing: they can be made up to be
-    predicted well. Of each held-out platform :data:`SIGNATURE_SIZE` networks (at most half of them) are given, drawn with the
-    seed; the rest is predicted.
+    predicted well. Of each held-out platform :data:`SIGNATURE_SIZE` networks (at most half of them) are given, drawn at random;
+    the rest is predicted.
 
     Args:
         model: Fitted to all of them; what rests on the same latencies is taken from it.
@@ -80,7 +80,7 @@ def held_out_error(observations: Sequence[Observation], model: HubModel, seed: i
     devices = {device_of[name] for name in trusted}
     if len(devices) < MIN_DEVICES:
         return None, f"no error on held-out devices: {len(devices)} of trusted contributors, expected at least {MIN_DEVICES}"
-    random = Random(seed)
+    random = Random(0)
     die_of = {device: silicon(device) for device in device_of.values()}
     dies = sorted({die_of[device] for device in devices})
     random.shuffle(dies)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from latcast.errors import abridged
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.graph.operators.table import sized_by_values
@@ -27,6 +28,9 @@ NO_WORK = frozenset({"Identity", "Dropout"})
 
 QUANTISED = ("int8", "w8a16", "w16a16")
 """Precisions whose activations are narrower than the graph says."""
+
+MOST_NAMES = 5
+"""Operator types that a sentence lists."""
 
 
 @dataclass(frozen=True)
@@ -142,17 +146,17 @@ class Partitioning:
         if self.unsized:
             text = (
                 f"nothing runs on the {unit} ({share} on the CPU): {title} takes no network with tensors whose size is "
-                f"only known at run time, as {_listed(self.unsized)} gives"
+                f"only known at run time, as {abridged(self.unsized, MOST_NAMES)} gives"
             )
         elif self.delegate.whole:
-            text = f"the network does not run on the {unit}: {title} does not take {_listed(names)}"
+            text = f"the network does not run on the {unit}: {title} does not take {abridged(names, MOST_NAMES)}"
         elif not self.partitions:
-            text = f"nothing runs on the {unit} ({share} on the CPU): {title} does not take {_listed(names)}"
+            text = f"nothing runs on the {unit} ({share} on the CPU): {title} does not take {abridged(names, MOST_NAMES)}"
         else:
             count, crossings = len(self.partitions), len(self.crossings)
             outside = f", {self.left} of them only because they lie outside the {unit}'s partitions" if self.left else ""
             text = (
-                f"{_listed(names)} {'run' if len(names) > 1 else 'runs'} on the CPU ({share}{outside}): {count} "
+                f"{abridged(names, MOST_NAMES)} {'run' if len(names) > 1 else 'runs'} on the CPU ({share}{outside}): {count} "
                 f"partition{'s' if count > 1 else ''} on the {unit}, {crossings} crossing{'s' if crossings > 1 else ''} of "
                 f"{self.crossing_bytes / 1e6:.3g} MB together, about {self.crossing_ms:.2g} ms (an estimate) that the latency "
                 "does not hold"
@@ -173,15 +177,6 @@ class Partitioning:
             crossing_ms=self.crossing_ms,
             confidence=self.delegate.confidence,
         )
-
-
-MOST_NAMES = 5
-"""Operator types that a sentence lists."""
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more types" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def partition(graph: Graph, delegate: Delegate) -> Partitioning:

@@ -15,7 +15,7 @@ from latcast.errors import MeasurementError
 from latcast.measure.opened_runtime import OpenedRuntime
 from latcast.measure.settings import SINGLE_THREADED_LIBRARIES
 from latcast.measure.timing import RunLog, garbage_collection_off
-from latcast.predictors.prediction import SAME, parse_beside
+from latcast.predictors.conditions import SAME, parse_beside
 from latcast.runtimes.protocol import Session
 
 WORK: Mapping[str, str] = {
@@ -57,7 +57,7 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
     Args:
         opened: Its CPUs are the network's own.
         session: Loaded.
-        scenarios: Each as :func:`latcast.predictors.prediction.parse_beside` reads it.
+        scenarios: Each as :func:`latcast.predictors.conditions.parse_beside` reads it.
 
     Raises:
         MeasurementError: The network is not pinned to CPUs of this machine, or has them all.

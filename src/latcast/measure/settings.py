@@ -40,7 +40,7 @@ class MeasurePlan:
         start: Time loading and the first run instead, of a file that the system has in its memory ("warm") or had to drop from it
             ("dropped"); empty where rounds are timed.
         beside: Time the subject alone and beside other programs in turn instead, scenarios separated by commas, each as
-            :func:`latcast.predictors.prediction.parse_beside` reads it; empty where rounds are timed.
+            :func:`latcast.predictors.conditions.parse_beside` reads it; empty where rounds are timed.
 
     Example:
         >>> import latcast

@@ -19,8 +19,8 @@ from latcast.measure.remote import open_measurer
 from latcast.measure.settings import NETWORK_PLAN, START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised, round_medians
 from latcast.networks import Model, ModelOptions, Shapes, Values, read_model, resolve_model
+from latcast.predictors.conditions import EACH_PROGRAM, parse_scenarios
 from latcast.predictors.contention import keep_factors
-from latcast.predictors.prediction import EACH_PROGRAM, parse_scenarios
 from latcast.predictors.sustained import LEAST_RISE, Curve, fit_curve
 from latcast.records import Measurement, Platform, Reference
 
@@ -164,7 +164,7 @@ def measure_beside(
 
     Args:
         model, runtime, shapes, values, signature: As for :func:`measure`.
-        beside: Programs, as :func:`latcast.predictors.prediction.parse_scenarios` reads them; by default each by itself.
+        beside: Programs, as :func:`latcast.predictors.conditions.parse_scenarios` reads them; by default each by itself.
 
     Returns:
         The runs alone, and how many times as long a run takes, by scenario.

@@ -193,17 +193,6 @@ def last_error(printed: str) -> str:
     return (errors or lines or ["it said nothing"])[-1].removeprefix("latcast: ")
 
 
-def run_latcast(address: str, arguments: Sequence[str]) -> str:
-    """Run a command of latcast on a device; return what it prints.
-
-    Raises:
-        RuntimeFailure: The device cannot be reached, or has no latcast.
-        MeasurementError: The address is malformed, or the command failed.
-    """
-    host = SshHost.parse(address)
-    return host.run(host.python_script(["-m", "latcast", *arguments], module="latcast"))
-
-
 class SshWire:
     """A worker on a machine that ssh reaches."""
 

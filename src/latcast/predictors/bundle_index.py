@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latcast.errors import BundleError, UnknownPlatformError
+from latcast.errors import BundleError, UnknownPlatformError, abridged
 from latcast.folders import bundles_folder
 from latcast.predictors.bundle import read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
@@ -318,7 +318,8 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
         return names[found[0]]
     if found:
         raise UnknownPlatformError(
-            f"'{text}' is the beginning of {len(found)} platforms, expected one; give more of the id: {_listed(found)}"
+            f"'{text}' is the beginning of {len(found)} platforms, expected one; give more of the id: "
+            f"{abridged(found, MOST_LISTED)}"
         )
     raise UnknownPlatformError(_nothing_found(text, known, index.problems))
 
@@ -362,9 +363,5 @@ def _nothing_found(text: str, names: list[str], problems: Sequence[str]) -> str:
         command = f"latcast profile{option}"
         return f"no predictor for '{text}'{damaged}; measure this machine for one with: {command}; all: latcast platforms"
     near = nearest_names(text, names) or (names if len(names) <= MOST_LISTED else [])
-    nearest = f"nearest: {_listed(near)}; " if near else ""
+    nearest = f"nearest: {abridged(near, MOST_LISTED)}; " if near else ""
     return f"no predictor for '{text}'{damaged}; {nearest}all: latcast platforms"
-
-
-def _listed(names: Sequence[str], most: int = MOST_LISTED) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from latcast.predictors.conditions import PROGRAMS, SAME, Contended, parse_beside
 from latcast.predictors.own_device import found_out, keep_found
-from latcast.predictors.prediction import PROGRAMS, SAME, Contended, Prediction, parse_beside
+from latcast.predictors.prediction import Prediction
 from latcast.records import Platform, Unit
 
 FILE = "contention.json"
@@ -46,7 +47,7 @@ def factor_of(factors: Mapping[str, Sequence[float]], programs: Sequence[str]) -
 
     Args:
         factors: What networks were slowed by, by program, as :func:`keep_factors` keeps them.
-        programs: From :func:`latcast.predictors.prediction.parse_beside`.
+        programs: From :func:`latcast.predictors.conditions.parse_beside`.
     """
     if not all(factors.get(each) for each in programs):
         return None

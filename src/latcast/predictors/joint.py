@@ -16,11 +16,12 @@ import numpy as np
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
+from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.kernel_predictor import feature_matrix
 from latcast.predictors.network_terms import size_lengths
 from latcast.predictors.platform_predictor import Estimates, PlatformPredictor
-from latcast.predictors.prediction import STEADY, Conditions, Prediction
+from latcast.predictors.prediction import Prediction
 from latcast.predictors.regressors.gaussian_process import SizeCovariance
 
 QUANTILES = 100

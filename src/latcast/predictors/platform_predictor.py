@@ -19,9 +19,10 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import LARGE_SHARE, card_warnings, graded
+from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
-from latcast.predictors.prediction import STEADY, Conditions, Coverage, Grade, KernelLatency, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction, kernel_latencies
 from latcast.predictors.workload import Workload
 from latcast.records import WEIGHT_BYTES, Platform
 from latcast.tables import milliseconds
@@ -99,8 +100,8 @@ class Estimates(NetworkEstimates):
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
         sums_ms: (networks, 4 or more) summed latency of all kernels, of the covered ones, of the novel ones, and of those without
             a predictor; behind them what else adds up over kernels and decides a network's latency.
-        recalled: Whether known devices ran the same network; None where no device decides.
-        measured: Whether the device itself did, so that the latency is what was measured; None likewise.
+        recalled: Whether known devices ran the same network.
+        measured: Whether the device itself did, so that the latency is what was measured.
     """
 
     table: KernelTable
@@ -109,8 +110,8 @@ class Estimates(NetworkEstimates):
     unknown: np.ndarray
     outside: np.ndarray
     sums_ms: np.ndarray
-    recalled: np.ndarray | None = None
-    measured: np.ndarray | None = None
+    recalled: np.ndarray
+    measured: np.ndarray
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,10 +185,11 @@ class PlatformPredictor:
         novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
         by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * extrapolated], axis=1)
         sums_ms = table.sum_by_network(by_kernel)
-        networks = vars(self.network_estimates(sums_ms))
+        networks, nowhere = vars(self.network_estimates(sums_ms)), np.zeros(len(sums_ms), dtype=bool)
         return Estimates(
-            **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms
-        )
+            **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms,
+            recalled=nowhere, measured=nowhere,
+        )  # fmt: skip
 
     def _device_estimates(self, table: TableOnDevices, device: DeviceForecast) -> Estimates:
         kernel_ms = device.kernel_ms(table.features.kernels)
@@ -272,10 +274,7 @@ class PlatformPredictor:
         low_ms, high_ms = self.bounds_ms(estimates)
         constant_ms = self.network.constant_ms
         overhead = constant_ms / np.maximum(estimates.sums_ms[:, 0] + constant_ms, 1e-12)
-        recalled, measured = (
-            np.zeros(len(lineages), dtype=bool) if each is None else each for each in (estimates.recalled, estimates.measured)
-        )
-        columns = (low_ms, high_ms, recalled, measured, overhead, 1 - estimates.covered_share)
+        columns = (low_ms, high_ms, estimates.recalled, estimates.measured, overhead, 1 - estimates.covered_share)
         return [
             graded(
                 self.card, low, high, self.interval.level, lineage=lineage, recalled=seen, measured=ran, overhead=part,
@@ -345,7 +344,7 @@ class PlatformPredictor:
             left = left_with_reorders = np.zeros(len(busy), dtype=bool)
             if delegate is not None:
                 parts, left, left_with_reorders = workload.partition(index, delegate)
-            measured = estimates.measured is not None and bool(estimates.measured[index])
+            measured = bool(estimates.measured[index])
             idle = parts is not None and not parts.partitions and not parts.delegate.whole and not measured
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms
@@ -379,7 +378,7 @@ class PlatformPredictor:
             unlike = _operators(busy, ~covered & ~unknown).union(workload.unknown_operators[index])
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
-                recalled=estimates.recalled is not None and bool(estimates.recalled[index]), measured=measured,
+                recalled=bool(estimates.recalled[index]), measured=measured,
                 overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share,
             )  # fmt: skip
             weak = card_warnings(self.card)
@@ -398,7 +397,7 @@ class PlatformPredictor:
                     grade=grade,
                     warnings=tuple(warnings),
                     notes=tuple(notes),
-                    kernels=_breakdown(
+                    kernels=kernel_latencies(
                         graph, workload.kernels[index], factor * kernel_ms, covered, unknown, [limits[place] for place in places]
                     )
                     if breakdown
@@ -473,29 +472,3 @@ class PlatformPredictor:
 def _operators(busy: Sequence[Kernel], chosen: np.ndarray) -> set[str]:
     """Return the ONNX types of the operators in some kernels."""
     return {name for kernel in compress(busy, chosen) for name in kernel.operators} if chosen.any() else set()
-
-
-def _breakdown(
-    graph: Graph,
-    kernels: Sequence[Kernel],
-    latency_ms: np.ndarray,
-    covered: np.ndarray,
-    unknown: np.ndarray,
-    limits: Sequence[str],
-) -> tuple[KernelLatency, ...]:
-    """Return all kernels of a network; the arrays and limits are of those that take time."""
-    from latcast.graph.module_paths import module_paths
-
-    listed = []
-    modules = module_paths(graph)
-    estimates = zip(latency_ms.tolist(), covered.tolist(), unknown.tolist(), limits, strict=True)
-    for kernel in kernels:
-        spent_ms, is_covered, is_unknown, limit = (0.0, True, False, "") if kernel.free else next(estimates)
-        fields = kernel_type(kernel.kernel_type).fields
-        listed.append(
-            KernelLatency(
-                kernel.name, kernel.kernel_type, kernel.operators, dict(zip(fields, kernel.configuration, strict=True)),
-                spent_ms, is_covered, is_unknown, modules[kernel.name], limit, kernel.nodes,
-            )
-        )  # fmt: skip
-    return tuple(listed)

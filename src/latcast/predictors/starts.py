@@ -21,8 +21,9 @@ from latcast.graph.operators import graph_macs
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import FusionRules
+from latcast.predictors.conditions import Start
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Prediction, Start
+from latcast.predictors.prediction import Prediction
 from latcast.reading import parse_json
 from latcast.records import WEIGHT_BYTES, Platform, Unit
 

@@ -19,8 +19,9 @@ import numpy as np
 
 from latcast.chips.chip_names import chip_of
 from latcast.errors import LatcastError
+from latcast.predictors.conditions import Sustained
 from latcast.predictors.own_device import found_out, keep_found
-from latcast.predictors.prediction import Prediction, Sustained
+from latcast.predictors.prediction import Prediction
 from latcast.reading import parse_json
 from latcast.records import Platform, Unit
 

@@ -19,10 +19,11 @@ from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.bundle_index import PooledPlatform, resolve_platform
+from latcast.predictors.conditions import STEADY, Bounded, Conditions, bounded_text
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import STEADY, Bounded, Conditions, Grade, Prediction, bounded_text
+from latcast.predictors.prediction import Grade, Prediction
 from latcast.reading import read_toml
 from latcast.records import Reference
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields, signed

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from latcast.drawing import drawn, pareto
-from latcast.errors import DatasetError, LatcastError, ModelError, one_line
+from latcast.errors import LatcastError, ModelError, abridged, one_line
 from latcast.forecast import On, load_all
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
@@ -24,10 +24,10 @@ from latcast.kernels.kernel import KernelTable
 from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
+from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import STEADY, Conditions, Coverage, Grade, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.workload import Workload
-from latcast.reading import read_csv
 from latcast.spaces.accuracies import TRAINED_ON
 from latcast.spaces.catalogue import NetworkSummary, build, model
 from latcast.spaces.catalogue import models as named_models
@@ -114,17 +114,13 @@ class ModelCandidate:
         decisive = self.decisive
         return {
             "name": self.name, "latency_ms": decisive.latency_ms, "low_ms": decisive.low_ms, "high_ms": decisive.high_ms,
-            "fits": self.fits, "probability": _percent(decisive.probability), "accuracy": self.accuracy,
+            "fits": self.fits, "probability": decisive.probability and 100 * decisive.probability, "accuracy": self.accuracy,
             "trained_on": self.trained_on, "macs": self.macs,
             "parameters": self.parameters, "memory_mb": self.memory_bytes / 1e6,
             "platforms": [
-                {**asdict(each), "probability": _percent(each.probability)} for each in self.latencies
+                {**asdict(each), "probability": each.probability and 100 * each.probability} for each in self.latencies
             ],
         }  # fmt: skip
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,7 +160,7 @@ class Choice(Tabular):
     @property
     def notes(self) -> tuple[str, ...]:
         """The warnings, and which latencies are not known, a sentence each."""
-        return (*self.warnings, *(f"{_listed(names)}: {reason}" for reason, names in self.unknown.items()))
+        return (*self.warnings, *(f"{abridged(names, 3)}: {reason}" for reason, names in self.unknown.items()))
 
     def _notes(self) -> Sequence[str]:
         return self.notes
@@ -282,17 +278,18 @@ def choose(
     else:
         columns = _own_columns(graphs, predictors, dict(accuracies or {}))
     columns = [each for column in columns for each in column.under(conditions)]
-    allowed = columns[0].parameters <= (np.inf if max_parameters is None else max_parameters)
+    networks = columns[0].networks
+    allowed = networks.parameters <= (np.inf if max_parameters is None else max_parameters)
     if graphs is None:
-        allowed = allowed & ~np.isnan(columns[0].accuracy)
+        allowed = allowed & ~np.isnan(networks.accuracy)
     if not allowed.any():
         raise LatcastError(f"none of {len(allowed)} candidates has at most {max_parameters:g} parameters; the fewest: "
-                           f"{columns[0].parameters.min():.3g}")  # fmt: skip
+                           f"{networks.parameters.min():.3g}")  # fmt: skip
     unknown: dict[str, tuple[str, ...]] = {}
     for each in columns:
         if rows := np.flatnonzero(allowed & np.isnan(each.kept_ms(certainty))).tolist():
-            why = f"the latency {each.condition} on {each.platform} is not known ({each.basis})"
-            unknown[why] = tuple(each.names[row] for row in rows)
+            why = f"the latency {each.condition} on {each.predictor.platform.id} is not known ({each.basis})"
+            unknown[why] = tuple(networks.names[row] for row in rows)
             allowed[rows] = False
     candidates = _candidates(columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
     if graphs is None:
@@ -309,22 +306,25 @@ def choose(
     return replace(found, warnings=(*found.warnings, *_fallbacks(found, predictors, graphs)))
 
 
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    """Name the first networks and count the others: "resnet18, resnet34 and 7 more"."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+@dataclass(frozen=True)
+class _Networks:
+    """The candidates, arrays by candidate; an accuracy that is not known is NaN."""
+
+    names: Sequence[str]
+    accuracy: np.ndarray
+    macs: np.ndarray
+    parameters: np.ndarray
+    lineages: Sequence[str]
 
 
 @dataclass(frozen=True)
 class _Column:
     """The candidates on one platform under one condition, arrays by candidate; a latency that is not known is NaN."""
 
+    networks: _Networks
     predictor: PlatformPredictor
     start_features: Callable[[], Sequence[Mapping[str, float]]]
     """What decides the start of each, see :func:`latcast.predictors.starts.features_of`."""
-    names: Sequence[str]
-    accuracy: np.ndarray
-    macs: np.ndarray
-    parameters: np.ndarray
     memory_bytes: np.ndarray
     latency_ms: np.ndarray
     low_ms: np.ndarray
@@ -333,10 +333,6 @@ class _Column:
     grades: Sequence[Grade]
     condition: str = ""
     basis: str = ""
-
-    @property
-    def platform(self) -> str:
-        return self.predictor.platform.id
 
     @property
     def deviations(self) -> float:
@@ -350,8 +346,8 @@ class _Column:
             return [self]
         bounded_ms = zip(self.latency_ms.tolist(), self.low_ms.tolist(), self.high_ms.tolist(), strict=True)
         steady = [
-            Prediction(name, self.platform, *each, coverage=Coverage(1.0, ()), grade=grade)
-            for name, each, grade in zip(self.names, bounded_ms, self.grades, strict=True)
+            Prediction(name, self.predictor.platform.id, *each, coverage=Coverage(1.0, ()), grade=grade)
+            for name, each, grade in zip(self.networks.names, bounded_ms, self.grades, strict=True)
         ]
         found = conditions.added_to(steady, self.predictor, self.start_features)
         bounded = np.array([list(each.under_conditions().values()) for each in found], dtype=np.float64)  # None becomes NaN
@@ -375,25 +371,24 @@ class _Column:
                 watch(place + 1, len(names))
             return Workload(graphs, predictor.rules).start_features(predictor.platform.precision)
 
-        return cls.of_table(
-            predictor, start_features, found.table, names,
+        facts = _Networks(
+            names,
             np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
             np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
             np.array([1e6 * each.million_parameters for each in networks]),
-            found.memory_bytes(predictor.platform.precision), [lineage_of(model(name)) for name in names],
-        )  # fmt: skip
+            [lineage_of(model(name)) for name in names],
+        )
+        return cls.of_table(facts, predictor, start_features, found.table, found.memory_bytes(predictor.platform.precision))
 
     @classmethod
     def of_table(
-        cls, predictor: PlatformPredictor, start_features: Callable[[], Sequence[Mapping[str, float]]], table: KernelTable,
-        names: Sequence[str], accuracy: np.ndarray, macs: np.ndarray, parameters: np.ndarray, memory_bytes: np.ndarray,
-        lineages: Sequence[str],
+        cls, networks: _Networks, predictor: PlatformPredictor, start_features: Callable[[], Sequence[Mapping[str, float]]],
+        table: KernelTable, memory_bytes: np.ndarray,
     ) -> _Column:  # fmt: skip
         estimates = predictor.estimate_table(table)
-        low_ms, high_ms = predictor.bounds_ms(estimates)
         return cls(
-            predictor, start_features, names, accuracy, macs, parameters, memory_bytes, estimates.latency_ms, low_ms, high_ms,
-            estimates.covered_share, predictor.grades(estimates, lineages),
+            networks, predictor, start_features, memory_bytes, estimates.latency_ms, *predictor.bounds_ms(estimates),
+            estimates.covered_share, predictor.grades(estimates, networks.lineages),
         )  # fmt: skip
 
     def kept_ms(self, certainty: float) -> np.ndarray:
@@ -428,18 +423,11 @@ def _own_columns(
     macs, parameters = np.array([[float(graph_macs(graph)), float(graph.parameter_count)] for graph in graphs]).T
     columns = []
     for each in predictors:
-        precision = each.platform.precision
-        workload = Workload(graphs, each.rules)
-        memory = [
-            memory_of(graph, each.rules, precision, found).total_bytes
-            for graph, found in zip(graphs, workload.kernels, strict=True)
-        ]
-        columns.append(
-            _Column.of_table(
-                each, partial(workload.start_features, precision), workload.table, names, accuracy, macs, parameters,
-                np.array(memory), workload.lineages,
-            )
-        )  # fmt: skip
+        precision, workload = each.platform.precision, Workload(graphs, each.rules)
+        parts = zip(graphs, workload.kernels, strict=True)
+        memory = np.array([memory_of(graph, each.rules, precision, found).total_bytes for graph, found in parts])
+        networks = _Networks(names, accuracy, macs, parameters, workload.lineages)
+        columns.append(_Column.of_table(networks, each, partial(workload.start_features, precision), workload.table, memory))
     return columns
 
 
@@ -448,24 +436,20 @@ def _candidates(
 ) -> tuple[ModelCandidate, ...]:
     if not len(rows):
         return ()
-    first = columns[0]
+    networks = columns[0].networks
     kept_ms = np.stack([each.kept_ms(certainty) for each in columns], axis=1)
     covered = np.stack([each.covered for each in columns], axis=1)
     memory = np.stack([each.memory_bytes for each in columns], axis=1).max(axis=1)
-    able = np.asarray(covered.min(axis=1) >= LEAST_COVERED)
-    if max_memory_mb is not None:
-        able = able & (memory <= 1e6 * max_memory_mb)
-    fits = able
-    if max_ms is not None:
-        fits = fits & (kept_ms.max(axis=1) <= max_ms)
+    able = (covered.min(axis=1) >= LEAST_COVERED) & (memory <= (np.inf if max_memory_mb is None else 1e6 * max_memory_mb))
+    fits = able & (kept_ms.max(axis=1) <= (np.inf if max_ms is None else max_ms))
     chances = [np.full(len(memory), np.nan) if max_ms is None else each.probability(max_ms) for each in columns]
-    front = front_of(np.where(np.isnan(first.accuracy), -np.inf, first.accuracy)[rows], kept_ms[rows], able[rows])
+    front = front_of(np.nan_to_num(networks.accuracy, nan=-np.inf)[rows], kept_ms[rows], able[rows])
     limited = max_ms is not None or max_memory_mb is not None
     found = []
     for row, on_front in zip(rows.tolist(), front.tolist(), strict=True):
         latencies = tuple(
             CandidateLatency(
-                each.platform, _number(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
+                each.predictor.platform.id, _number(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
                 float(kept_ms[row, place]), _number(chance[row]), each.predictor.interval.level,
                 each.grades[row], bool(each.covered[row] >= LEAST_COVERED), each.condition,
             )
@@ -473,7 +457,7 @@ def _candidates(
         )  # fmt: skip
         found.append(
             ModelCandidate(
-                first.names[row], _number(first.accuracy[row]), float(first.macs[row]), float(first.parameters[row]),
+                networks.names[row], _number(networks.accuracy[row]), float(networks.macs[row]), float(networks.parameters[row]),
                 int(memory[row]), bool(fits[row]) if limited else None, on_front, latencies,
             )
         )  # fmt: skip
@@ -484,50 +468,28 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def read_accuracies(path: Path) -> dict[str, float]:
-    """Read accuracies in percent from a CSV file with the header ``model,accuracy``.
-
-    Raises:
-        DatasetError: The file cannot be read, has another header, or a line is malformed; the message gives the line.
-    """
-    (_, header), *rows = read_csv(path, error=DatasetError) or [(1, ())]
-    if [name.strip() for name in header] != ["model", "accuracy"]:
-        raise DatasetError(f"{path}: found the header '{','.join(header)}', expected 'model,accuracy'")
-    found = {}
-    for number, row in rows:
-        try:
-            name, text = row
-            found[name.strip()] = float(text)
-        except ValueError:
-            raise DatasetError(f"{path}, line {number}: found '{','.join(row)}', expected a model and a number") from None
-        if not 0 <= found[name.strip()] <= 100:
-            raise DatasetError(f"{path}, line {number}: found the accuracy {text}, expected percent, from 0 to 100")
-    return found
-
-
-def front_of(quality: np.ndarray, cost: np.ndarray, able: np.ndarray | None = None) -> np.ndarray:
+def front_of(quality: np.ndarray, cost: np.ndarray, able: np.ndarray) -> np.ndarray:
     """Return the rows that no other beats: at least as good, at no more cost in any column, and better in one; (rows,) booleans.
 
     Args:
         quality: (rows,) more is better.
         cost: (rows, columns) less is better.
-        able: (rows,) those that can beat others; all where None.
+        able: (rows,) those that can beat others.
 
-    >>> front_of(np.array([70.0, 75.0, 72.0]), np.array([[1.0], [2.0], [3.0]])).tolist()
+    >>> front_of(np.array([70.0, 75.0, 72.0]), np.array([[1.0], [2.0], [3.0]]), np.array([True, True, True])).tolist()
     [True, True, False]
     """
     as_good = (quality[None, :] >= quality[:, None]) & (cost[None, :, :] <= cost[:, None, :]).all(axis=2)
     better = (quality[None, :] > quality[:, None]) | (cost[None, :, :] < cost[:, None, :]).any(axis=2)
-    beaten = as_good & better & (np.ones(len(quality), dtype=bool) if able is None else able)[None, :]
-    return ~np.asarray(beaten.max(axis=1))
+    return ~np.asarray((as_good & better & able[None, :]).max(axis=1))
 
 
 def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: Sequence[Graph] | None) -> list[str]:
     """Return a sentence for each platform whose delegate leaves a part of the pick to the CPU."""
     pick = found.pick
-    delegates = [(each.platform.id, delegate_of(each.platform)) for each in predictors]
-    if pick is None or all(delegate is None for _, delegate in delegates):
+    delegates = {each.platform.id: delegate for each in predictors if (delegate := delegate_of(each.platform)) is not None}
+    if pick is None or not delegates:
         return []
     graph = next((each for each in graphs or () if each.name == pick.name), None) or read_model(pick.name)
-    parts = [(platform, partition(graph, delegate)) for platform, delegate in delegates if delegate is not None]
-    return [f"{pick.name} on {platform}: {each.sentence()}" for platform, each in parts if each.on_cpu]
+    parts = {platform: partition(graph, delegate) for platform, delegate in delegates.items()}
+    return [f"{pick.name} on {platform}: {each.sentence()}" for platform, each in parts.items() if each.on_cpu]

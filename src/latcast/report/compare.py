@@ -12,10 +12,11 @@ from latcast.errors import LatcastError
 from latcast.forecast import On, is_one, load_all
 from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
+from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import STEADY, Conditions, Grade, Prediction
+from latcast.predictors.prediction import Grade, Prediction
 from latcast.report.alignment import KernelChange, align, diff_lines
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 

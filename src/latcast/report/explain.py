@@ -13,9 +13,10 @@ from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
 from latcast.kernels.memory import Memory, memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
+from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import STEADY, Conditions, KernelLatency, Prediction
+from latcast.predictors.prediction import KernelLatency, Prediction
 from latcast.report.sweep import Resizing
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 

@@ -14,7 +14,8 @@ from latcast.extras import require
 from latcast.forecast import On
 from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
-from latcast.predictors.prediction import STEADY, Conditions, Prediction, bounded_text
+from latcast.predictors.conditions import STEADY, Conditions, bounded_text
+from latcast.predictors.prediction import Prediction
 from latcast.report.explain import Explanation, explain
 from latcast.tables import decimal, milliseconds
 from latcast.version import VERSION

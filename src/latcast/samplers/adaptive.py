@@ -30,16 +30,13 @@ class AdaptiveSampler(LearningSampler):
     Args:
         space, listed, seed: See :class:`latcast.samplers.SamplerMaker`.
         samples_per_point: Samples around one inaccurate point in one suggestion.
-        large_error: Relative error from which on a point is inaccurate.
     """
 
     def __init__(
-        self, space: KernelSpace, listed: ConfigurationCounts, seed: int, *, samples_per_point: int = SAMPLES_PER_POINT,
-        large_error: float = LARGE_ERROR,
-    ) -> None:  # fmt: skip
+        self, space: KernelSpace, listed: ConfigurationCounts, seed: int, *, samples_per_point: int = SAMPLES_PER_POINT
+    ) -> None:
         super().__init__(space, listed, seed)
         self._samples_per_point = samples_per_point
-        self._large_error = large_error
         self._errors: dict[Configuration, float] = {}
 
     def observe(
@@ -55,7 +52,7 @@ class AdaptiveSampler(LearningSampler):
             self._errors.update((configuration, error) for configuration, error in known if not isnan(error))
 
     def _learned(self, count: int) -> list[Configuration]:
-        large = [(error, point) for point, error in self._errors.items() if error > self._large_error]
+        large = [(error, point) for point, error in self._errors.items() if error > LARGE_ERROR]
         points = [point for _, point in sorted(large, reverse=True)[: ceil(count / self._samples_per_point)]]
         # From the known points alone, so that a new sampler with the same observations goes on as this one would.
         rng = Random(f"adaptive/{self._space.name}/{self._seed}/{len(self._seen)}")

@@ -1,4 +1,4 @@
-"""Published top-1 accuracies of named networks on ImageNet-1k: a fact for each of their weights, with its source.
+"""Accuracies of networks: of a user's table, and published ones on ImageNet-1k, a fact for each of their weights with its source.
 
 ``accuracies.json`` has under ``published`` each source and its facts, a line each: the network as :func:`latcast.models` names
 it, pixels of a side of its image, the name of the weights, what they were trained on, and percent. Under ``same`` are networks
@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from latcast.errors import DatasetError
+from latcast.reading import read_csv
 
 FILE = Path(__file__).with_name("accuracies.json")
 
@@ -63,3 +66,24 @@ def best_accuracy(network: str, side: object, trained_on: str = TRAINED_ON[-1]) 
     allowed = TRAINED_ON[: TRAINED_ON.index(trained_on) + 1]
     known = published_accuracies().get((network, side), ()) if isinstance(side, int) else ()
     return next((each for each in known if each.trained_on in allowed), None)
+
+
+def read_accuracies(path: Path) -> dict[str, float]:
+    """Read accuracies in percent from a CSV file with the header ``model,accuracy``.
+
+    Raises:
+        DatasetError: The file cannot be read, has another header, or a line is malformed; the message gives the line.
+    """
+    (_, header), *rows = read_csv(path, error=DatasetError) or [(1, ())]
+    if [name.strip() for name in header] != ["model", "accuracy"]:
+        raise DatasetError(f"{path}: found the header '{','.join(header)}', expected 'model,accuracy'")
+    found = {}
+    for number, row in rows:
+        try:
+            name, text = row
+            found[name.strip()] = float(text)
+        except ValueError:
+            raise DatasetError(f"{path}, line {number}: found '{','.join(row)}', expected a model and a number") from None
+        if not 0 <= found[name.strip()] <= 100:
+            raise DatasetError(f"{path}, line {number}: found the accuracy {text}, expected percent, from 0 to 100")
+    return found

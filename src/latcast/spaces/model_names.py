@@ -14,6 +14,9 @@ from functools import cache
 from latcast.records import Reference
 from latcast.spaces.named_graphs import find_named, graph_file, spaces_with_graphs
 
+MOST_NEAR = 6
+"""Networks that an unknown name is answered with."""
+
 _ORDER = ("timm", "torchvision", "huggingface", "aihub")
 """Spaces whose networks are meant first by a name without a space, after the families."""
 
@@ -61,15 +64,15 @@ def find_in_any_spelling(text: str) -> Reference | None:
     return None
 
 
-def nearest_models(text: str, count: int = 6) -> list[str]:
+def nearest_models(text: str) -> list[str]:
     """Return names of networks like a text, best first: those that begin with it, those that have it, the most similar."""
     wanted, known = _joined(text), known_names()
     has = [joined for joined in known if len(wanted) > 2 and wanted in joined]
     has.sort(key=lambda joined: (not joined.startswith(wanted), "/" in known[joined], len(joined), joined))
-    similar = difflib.get_close_matches(wanted, known, n=count, cutoff=0.75)
+    similar = difflib.get_close_matches(wanted, known, n=MOST_NEAR, cutoff=0.75)
     head = re.match("[a-z]{4,}", wanted)
     related = [joined for joined in known if head and joined.startswith(head[0])]
-    return [known[joined] for joined in dict.fromkeys((*has, *similar, *sorted(related, key=len)))][:count]
+    return [known[joined] for joined in dict.fromkeys((*has, *similar, *sorted(related, key=len)))][:MOST_NEAR]
 
 
 def _known(joined: str) -> Reference | None:

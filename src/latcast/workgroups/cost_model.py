@@ -257,9 +257,8 @@ class TuningRun:
 
 
 def tune(
-    sweeps: Sequence[SizeSweep], order: Sequence[int], *, known: Sequence[int] = (), carry: bool = True, budget: int = BUDGET,
-    seed: int = 0,
-) -> TuningRun:  # fmt: skip
+    sweeps: Sequence[SizeSweep], order: Sequence[int], *, known: Sequence[int] = (), carry: bool = True, seed: int = 0
+) -> TuningRun:
     """Tune sweeps one after another, never looking at latencies of sizes that were not measured.
 
     Args:
@@ -267,7 +266,6 @@ def tune(
         order: Numbers of those to tune.
         known: Numbers of sweeps measured before (on another device, say), of each as many sizes as of the others, at random.
         carry: Whether measurements of one sweep help with the next; otherwise each is tuned by itself.
-        budget: Sizes to measure of each.
         seed: Of every random choice.
 
     Raises:
@@ -281,21 +279,21 @@ def tune(
     rows: list[int] = []
     for number in known:
         count = len(sweeps[number].sizes)
-        rows += (starts[number] + rng.choice(count, min(budget, count), replace=False)).tolist()
+        rows += (starts[number] + rng.choice(count, min(BUDGET, count), replace=False)).tolist()
     weights = fit_weights(points.only(np.array(rows)), logs[rows], seed) if rows else Weights()
     fitted = len(rows)
     measured = []
     for number in order:
-        if len(rows) >= max(2 * fitted, 2 * budget):
+        if len(rows) >= max(2 * fitted, 2 * BUDGET):
             weights, fitted = fit_weights(points.only(np.array(rows)), logs[rows], seed), len(rows)
-        chosen = _measure_sweep(sweeps[number], int(starts[number]), points, logs, rows, weights, budget)
+        chosen = _measure_sweep(sweeps[number], int(starts[number]), points, logs, rows, weights)
         rows += chosen * carry
         measured.append(tuple(int(row - starts[number]) for row in chosen))
     return TuningRun(tuple(order), tuple(measured))
 
 
 def _measure_sweep(
-    sweep: SizeSweep, start: int, points: Points, logs: np.ndarray, rows: Sequence[int], weights: Weights, budget: int
+    sweep: SizeSweep, start: int, points: Points, logs: np.ndarray, rows: Sequence[int], weights: Weights
 ) -> list[int]:
     """Return the rows of one sweep's sizes that are measured, in their order.
 
@@ -310,7 +308,7 @@ def _measure_sweep(
     chosen = [] if device_known else [start + int(ranking.order[0] if default is None else default)]
     by_rules = set((start + ranking.order[: ranking.survivors]).tolist())
     left = [row for row in range(start, start + len(sweep.sizes)) if row not in chosen]
-    while left and len(chosen) < budget:
+    while left and len(chosen) < BUDGET:
         places = [*rows, *chosen]
         model = CostModel(weights, points.only(np.array(places, dtype=np.int64)), logs[places])
         mean, deviation = model.predict(points.only(np.array(left)))

@@ -14,8 +14,7 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import load_rules, rules_for
 from latcast.kernels.search import find_kernels
 from latcast.kernels.selection import selection_of
-from latcast.kernels.types.convolution import FIELDS
-from latcast.kernels.types.convolution_variants import WINOGRAD_POINTS, winograd_tiles
+from latcast.kernels.types.convolution import FIELDS, WINOGRAD_POINTS, winograd_tiles
 from latcast.kernels.types.kernel_type import kernel_type
 from latcast.workgroups.sizes import Grid
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.kernels.types import axes, convolution, convolution_variants, elementwise, linear, movement, pooling, recurrent
+from latcast.kernels.types import axes, convolution, elementwise, linear, movement, pooling, recurrent
 from latcast.kernels.types.kernel_type import KERNEL_TYPES, KernelType, Quantities, describe, kernel_type
 from latcast.kernels.types.linear import has_bias_behind
 
@@ -49,7 +49,6 @@ __all__ = [
     "Quantities",
     "axes",
     "convolution",
-    "convolution_variants",
     "describe",
     "elementwise",
     "kernel_graph",

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol, TypeVar
 
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, abridged
 from latcast.records import LEAST_MS, MOST_MS
 
 MOST_LISTED = 10
@@ -144,9 +144,10 @@ def read_all(parts: Iterable[tuple[Line, _Part]], read: Callable[[_Part], _Read]
                 break
     if len(problems) > 1:
         others = numbers[1:]
-        listed = ", ".join(others[:MOST_LISTED]) + (" ..." if len(others) > MOST_LISTED else "")
         least = "at least " if len(problems) >= MOST_REFUSED else ""
-        raise DatasetError(f"{problems[0]}; {least}{len(others)} more refused: line{'s' * (len(others) > 1)} {listed}")
+        raise DatasetError(
+            f"{problems[0]}; {least}{len(others)} more refused: line{'s' * (len(others) > 1)} {abridged(others, MOST_LISTED)}"
+        )
     if problems:
         raise problems[0]
     return found

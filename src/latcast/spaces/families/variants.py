@@ -42,9 +42,9 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value) if isinstance(value, (int, float)) else [each(item, change) for item in value]
 
 
-def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: str, multiple: int = 8) -> dict[str, Any]:
+def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: str) -> dict[str, Any]:
     """Return parameters that are channel counts, or lists of them, times one multiplier."""
-    return {name: each(defaults[name], lambda width: round_channels(width * multiplier, multiple)) for name in names}
+    return {name: each(defaults[name], lambda width: round_channels(width * multiplier)) for name in names}
 
 
 def draw_widths(rng: Random, widths: Any, multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE) -> Any:

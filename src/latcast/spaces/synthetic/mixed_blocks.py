@@ -62,9 +62,9 @@ class MixedBuilder(GraphBuilder):
         step = multiple if self._multiple % multiple else self._multiple
         return round_channels(inside, step)
 
-    def scaled(self, channels: float, multiple: int = 1) -> int:
+    def scaled(self, channels: float) -> int:
         """Return a drawn width times the network's multiplier, rounded."""
-        return self.rounded(channels * self._multiplier, multiple)
+        return self.rounded(channels * self._multiplier)
 
     def block_activation(self, rng: Random) -> str:
         """Return the network's own activation, or now and then another one."""

@@ -37,18 +37,13 @@ class Blob:
     views: tuple[str, ...] = ()
 
 
-def blob_shape(shape: Shape, *, keep: Iterable[int] = ()) -> Shape:
-    """Return the shape of a tensor without its batch axis, and without further axes of size 1 while it has more than four.
-
-    Args:
-        shape: The tensor's.
-        keep: Axes that must stay.
-    """
-    return tuple(shape[axis] for axis in blob_axes(shape, keep=keep))
+def blob_shape(shape: Shape) -> Shape:
+    """Return the shape of a tensor without its batch axis, and without further axes of size 1 while it has more than four."""
+    return tuple(shape[axis] for axis in blob_axes(shape))
 
 
 def blob_axes(shape: Shape, *, keep: Iterable[int] = ()) -> tuple[int, ...]:
-    """Return the axes of a tensor that :func:`blob_shape` keeps; more than four where it cannot do with less."""
+    """Return the axes of a tensor that :func:`blob_shape` and ``keep`` keep; more than four where it cannot do with less."""
     kept = set(keep)
     axes = list(range(len(shape)))
     if len(axes) > 1 and shape[0] == 1 and 0 not in kept:
@@ -161,9 +156,9 @@ class Lowering:
             self._reshaped[key] = Blob(name, shape)
         return replace(self._reshaped[key], views=blob.views)
 
-    def canonical(self, tensor: str, *, keep: Iterable[int] = ()) -> Blob:
+    def canonical(self, tensor: str) -> Blob:
         """Return a tensor in the shape of :func:`blob_shape`."""
-        return self.shaped(tensor, blob_shape(self.shape(tensor), keep=keep))
+        return self.shaped(tensor, blob_shape(self.shape(tensor)))
 
     def _memory(self, tensor: str, value: np.ndarray, shape: Shape) -> Blob:
         key = (tensor, shape)
