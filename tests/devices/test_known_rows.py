@@ -10,6 +10,7 @@ import pytest
 from latcast.devices.device_model import DeviceModel, KnownPlatform
 from latcast.devices.known_rows import LIKENESS, TWIN, most_like, row_members
 from latcast.predictors.device_forecast import by_member
+from latcast.predictors.network_features import TERM_NAMES
 from tests.devices.made_up_devices import features, fitted, platforms
 
 MEASURED = np.arange(0, 20, 2)
@@ -89,3 +90,51 @@ def forecasts_names(model: DeviceModel, count: int) -> list[str]:
     rows = MEASURED[:count]
     seen = model.described(features()).rows(rows)
     return [each.name for each in row_members(model, "cpu", KNOWN.covariates, seen, platforms()[0].log_ms[rows], "")]
+
+
+VOLUME = TERM_NAMES.index("flops volume")
+
+EMULATED = {**KNOWN.covariates, "runtime tflite qairt": 1.0}
+"""Of a runtime that is stated to emulate volumes."""
+
+
+def with_a_volume() -> DeviceModel:
+    """The first known network is one convolution of a volume."""
+    terms = fitted().known_terms.copy()
+    terms[0] = 0.0
+    terms[0, VOLUME] = 1.0
+    return replace(fitted(), known_terms=terms)
+
+
+def test_a_row_has_the_price_of_volumes_that_is_stated_of_the_device_s_runtime() -> None:
+    model = with_a_volume()
+    measured, price = model.rows_log_ms["cpu"], model.states[:, VOLUME]
+
+    known = model.rows_under("cpu", EMULATED).known
+
+    # Times the price stated, e^-3.5 of the unit, over the row's own.
+    assert known[:, 0] == pytest.approx(measured[:, 0] - 3.5 - price)
+    assert known[:, 1:] == pytest.approx(measured[:, 1:])
+    assert model.rows_under("cpu", KNOWN.covariates).known == pytest.approx(measured)
+
+
+@pytest.mark.parametrize(("covariates", "deviation"), [(EMULATED, 0.5), (KNOWN.covariates, 0.0)])
+def test_a_row_of_another_runtime_leaves_a_volume_as_open_as_what_is_stated(
+    covariates: dict[str, float], deviation: float
+) -> None:
+    model = fitted()
+    seen = model.described(features()).rows(MEASURED)
+
+    for found in row_members(model, "cpu", covariates, seen, platforms()[0].log_ms[MEASURED], ""):
+        assert np.sqrt(found.covariance[VOLUME, VOLUME]) == pytest.approx(deviation)
+
+
+def test_measured_volumes_leave_less_open() -> None:
+    model = fitted()
+    seen = model.described(features()).rows(MEASURED)
+    volumes = seen.terms.copy()
+    volumes[0] = np.eye(len(TERM_NAMES))[VOLUME]
+
+    found = row_members(model, "cpu", EMULATED, replace(seen, terms=volumes), platforms()[0].log_ms[MEASURED], "")
+
+    assert all(each.covariance[VOLUME, VOLUME] < 0.5**2 / 2 for each in found)

@@ -10,6 +10,8 @@ from latcast.devices.members import (
     fit_totals,
     flops_and_memory,
     left_out_score,
+    stated_prices,
+    with_stated_prices,
 )
 from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
 from latcast.records import Platform
@@ -50,6 +52,22 @@ def test_flops_and_memory_recovers_prices_from_exact_latencies() -> None:
     assert np.exp(found.mean[TERM_NAMES.index("network")]) * TERM_UNITS[-1] == pytest.approx(prices[2], rel=1e-6)
     assert np.abs(found.error).max() < 1e-6
     assert len(found.mean) == len(TERM_NAMES) + 4
+
+
+def test_a_regression_has_the_stated_price_of_volumes_until_it_was_fitted_to_some() -> None:
+    volume, image = (TERM_NAMES.index(f"flops {name}") for name in ("volume", "conv 3x3"))
+    stated = stated_prices({**COVARIATES, "runtime onnxruntime": 1.0})
+    found = flops_and_memory(features().totals, np.log(features().totals[:, 0]), basis=2)
+    of_volumes = features().terms.copy()
+    of_volumes[0] = np.eye(len(TERM_NAMES))[volume]
+
+    new, fitted_to_some = (with_stated_prices(found, stated, terms) for terms in (features().terms, of_volumes))
+
+    # e^0.4 = 1.5 times that of a 3x3 convolution, with a deviation of 0.3.
+    assert new.mean[volume] - new.mean[image] == pytest.approx(0.4)
+    assert np.sqrt(new.covariance[volume, volume]) == pytest.approx(0.3)
+    assert fitted_to_some.mean[volume] == found.mean[volume]
+    assert fitted_to_some.covariance[volume, volume] == 0.0
 
 
 def test_of_one_network_only_a_price_of_flops_is_known() -> None:

@@ -20,7 +20,7 @@ from latcast.devices.device_model import DescribedNetworks, DeviceModel
 from latcast.devices.known_rows import Twin, most_like
 from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
-from latcast.devices.members import Candidate
+from latcast.devices.members import MEMBERS, Candidate
 from latcast.errors import DatasetError, LatcastError, one_line
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
@@ -333,7 +333,7 @@ def suggest_networks(
     Returns:
         The mean deviation of the wanted networks now, and the suggestions.
     """
-    leader = max(forecast.members, key=lambda member: member.weight * bool(np.any(member.covariance)))
+    leader = max(forecast.members, key=lambda member: member.weight * (member.name in MEMBERS))
     noise = leader.noise**2 * forecast.factors[0][1]
 
     def design(networks: NetworkFeatures) -> tuple[np.ndarray, np.ndarray]:

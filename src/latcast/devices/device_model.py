@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latcast.devices.known_rows import complete_rows, row_members
-from latcast.devices.members import MEMBERS, Candidate, flops_and_memory, priced_alike
+from latcast.devices.known_rows import Rows, complete_rows, row_members, rows_as_under
+from latcast.devices.members import MEMBERS, Candidate, Stated, flops_and_memory, priced_alike, stated_prices, with_stated_prices
 from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
@@ -153,6 +153,17 @@ class DeviceModel:
         """(platforms, known networks) logarithms of latencies by kind of unit: measured, or what the platform's state says."""
         return {kind: complete_rows(self, kind) for kind, places in self.rows_of_kind.items() if len(places)}
 
+    def rows_under(self, kind: str, covariates: Mapping[str, float]) -> Rows:
+        """Return :func:`latcast.devices.known_rows.rows_as_under`, worked out once for runtimes of which the same is stated."""
+        key = kind, stated_prices(covariates)
+        if key not in self._rows_under:
+            self._rows_under[key] = rows_as_under(self, kind, covariates)
+        return self._rows_under[key]
+
+    @cached_property
+    def _rows_under(self) -> dict[tuple[str, tuple[Stated | None, ...]], Rows]:
+        return {}
+
     @cached_property
     def ran(self) -> Mapping[str, np.ndarray]:
         """(platforms, known networks) whether each platform of a kind of unit ran each network, by any name."""
@@ -220,7 +231,8 @@ class DeviceModel:
             if prior is not None:
                 found.append(Candidate.of(name, prior, posterior(prior, observed)))
         if len(log_ms):
-            found.append(flops_and_memory(seen.totals, log_ms, self.basis.size))
+            regression = flops_and_memory(seen.totals, log_ms, self.basis.size)
+            found.append(with_stated_prices(regression, stated_prices(covariates), seen.terms))
         return found + by_rows
 
     def forecast(

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from latcast.devices.members import TERM_COUNT, Candidate, left_out_score
+from latcast.devices.members import TERM_COUNT, Candidate, left_out_score, on_diagonal, priced_as, stated_prices, stated_variance
+from latcast.predictors.platform_posterior import linearised
 
 if TYPE_CHECKING:
     from latcast.devices.device_model import DescribedNetworks, DeviceModel
@@ -70,6 +71,20 @@ class Twin:
     same_chip: bool
 
 
+class Rows(NamedTuple):
+    """Rows of one kind of unit.
+
+    Attributes:
+        states: (platforms, state).
+        known: (platforms, known networks) logarithms.
+        away: (platforms, known networks) by how much these deviate from what the states say.
+    """
+
+    states: np.ndarray
+    known: np.ndarray
+    away: np.ndarray
+
+
 @dataclass(frozen=True)
 class _Likeness:
     """Rows of one kind of unit beside a device.
@@ -79,12 +94,14 @@ class _Likeness:
         known: (platforms, known networks) logarithms.
         seen: (platforms, measured networks) logarithms.
         prior: (platforms,) how probable each is before anything is measured.
+        foreign: (platforms,) whether each is of another runtime than the device.
     """
 
     states: np.ndarray
     known: np.ndarray
     seen: np.ndarray
     prior: np.ndarray
+    foreign: np.ndarray
 
 
 class _Forecast(NamedTuple):
@@ -95,12 +112,14 @@ class _Forecast(NamedTuple):
         known: (known networks,) logarithms.
         error: (measured networks,) measured logarithms less what the others say.
         weight: (platforms,) how much each row counts.
+        foreign: Part of that of rows of other runtimes.
     """
 
     mean: np.ndarray
     known: np.ndarray
     error: np.ndarray
     weight: np.ndarray
+    foreign: float
 
 
 def row_members(
@@ -116,7 +135,7 @@ def row_members(
     found = _likeness(model, kind, covariates, seen, silicon) if len(log_ms) else None
     if found is None:
         return []
-    return [_candidate(model, kind, covariates, name, _by_rows(found, log_ms, share)) for name, share in SHARES.items()]
+    return [_candidate(model, kind, covariates, seen, name, _by_rows(found, log_ms, share)) for name, share in SHARES.items()]
 
 
 def most_like(
@@ -144,11 +163,9 @@ def _likeness(
     if not len(model.known_terms) or not len(places):
         return None
     listed = [model.platforms[place] for place in places]
-    states, known = model.states[places], model.rows_log_ms[kind]
-    by_state = states_log_ms(states, seen.terms, seen.basis)
-    by_state_known = states_log_ms(states, model.known_terms, model.known_basis)
+    states, known, away = model.rows_under(kind, covariates)
     nearest, alike = model.memory(kind, covariates).nearest(seen.place)
-    own = by_state + alike * (known - by_state_known)[:, nearest]
+    own = states_log_ms(states, seen.terms, seen.basis) + alike * away[:, nearest]
     measured = (alike * model.ran[kind][:, nearest]).mean(axis=1)
     group, words, threads = traits_of(covariates)
     of_each = [traits_of(each.covariates) for each in listed]
@@ -156,7 +173,8 @@ def _likeness(
     prior *= OTHER_WORD ** np.array([len(words ^ each[1]) for each in of_each])
     prior *= TWICE_THE_THREADS ** np.array([abs(threads - each[2]) for each in of_each])
     prior *= np.array([SAME_SILICON if silicon and each.silicon == silicon else 1.0 for each in listed])
-    return _Likeness(states, known, own, prior / prior.sum())
+    foreign = np.array([any(word.startswith("runtime ") for word in each[0] ^ group) for each in of_each])
+    return _Likeness(states, known, own, prior / prior.sum(), foreign)
 
 
 def traits_of(covariates: Mapping[str, float]) -> tuple[frozenset[str], frozenset[str], float]:
@@ -183,6 +201,15 @@ def complete_rows(model: DeviceModel, kind: str) -> np.ndarray:
         offsets = model.memory(kind, each.covariates).offsets
         found[row] = np.where(count > 0, mean, found[row] + offsets)[model.same_network]
     return found
+
+
+def rows_as_under(model: DeviceModel, kind: str, covariates: Mapping[str, float]) -> Rows:
+    """Return the rows of a kind of unit as they would be under a device's runtime: with the prices that are stated there."""
+    places = model.rows_of_kind[kind]
+    away = model.rows_log_ms[kind] - states_log_ms(model.states[places], model.known_terms, model.known_basis)
+    stated = stated_prices(covariates)
+    states = np.array([priced_as(model.states[each], stated, stated_prices(model.platforms[each].covariates)) for each in places])
+    return Rows(states, away + states_log_ms(states, model.known_terms, model.known_basis), away)
 
 
 def _by_rows(rows: _Likeness, log_ms: np.ndarray, share: float) -> _Forecast:
@@ -213,7 +240,7 @@ def _by_rows(rows: _Likeness, log_ms: np.ndarray, share: float) -> _Forecast:
     mean[:TERM_COUNT] += shift - direction @ level
     if count == 1:
         error = np.full(1, ALONE_ERROR)
-    return _Forecast(mean, weight @ rows.known + direction @ known + shift, error, weight)
+    return _Forecast(mean, weight @ rows.known + direction @ known + shift, error, weight, float(weight @ rows.foreign))
 
 
 def _weights(prior: np.ndarray, square: np.ndarray, count: int) -> np.ndarray:
@@ -223,7 +250,9 @@ def _weights(prior: np.ndarray, square: np.ndarray, count: int) -> np.ndarray:
     return np.asarray(weight / weight.sum(axis=0))
 
 
-def _candidate(model: DeviceModel, kind: str, covariates: Mapping[str, float], name: str, found: _Forecast) -> Candidate:
+def _candidate(
+    model: DeviceModel, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, name: str, found: _Forecast
+) -> Candidate:
     mean, known, error = found[:3]
     memory = model.memory(kind, covariates)
     judged = error if len(error) > 1 else np.zeros(0)
@@ -231,5 +260,9 @@ def _candidate(model: DeviceModel, kind: str, covariates: Mapping[str, float], n
     own = known - states_log_ms(mean[None], model.known_terms, model.known_basis)[0] - memory.offsets
     noise = float(np.sqrt(variance / (1 - memory.explained)))
     score = left_out_score(error, np.full(len(error), variance))
-    certain = np.zeros((len(mean), len(mean)))
-    return Candidate(name, mean, certain, noise, 1.0, score, error, np.ones(len(error)), certain, own)
+    # A row of another runtime says nothing of what is priced by runtime, until the device itself ran some of it.
+    stated = stated_variance(stated_prices(covariates))
+    seen_share = linearised(mean, seen.terms, seen.basis)[1][:, :TERM_COUNT]
+    left = stated / (1 + stated * (seen_share**2).sum(axis=0) / variance)
+    prior_covariance, covariance = (on_diagonal(each, len(mean)) for each in (stated, found.foreign * left))
+    return Candidate(name, mean, covariance, noise, 1.0, score, error, np.ones(len(error)), prior_covariance, own)

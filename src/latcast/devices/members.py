@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
@@ -147,6 +147,53 @@ def priced_alike(prior: Prior, covariates: Mapping[str, float]) -> Prior:
         covariance[:, place] = follows * covariance[:, other]
         covariance[place, place] += stated.deviation**2
     return replace(prior, mean=mean, covariance=covariance)
+
+
+def priced_as(state: np.ndarray, stated: Sequence[Stated | None], instead_of: Sequence[Stated | None]) -> np.ndarray:
+    """Return a platform's state, (state,), with what is stated of another runtime.
+
+    Args:
+        state: Of the platform.
+        stated: Of the other runtime; see :func:`stated_prices`.
+        instead_of: What is stated of its own: prices of which the same is stated stay.
+    """
+    found = state
+    for (group, like), here, there in zip(ALIKE.items(), stated, instead_of, strict=True):
+        if here is not None and here != there:
+            found = found.copy() if found is state else found
+            followed = 0.0 if here.own else state[TERM_NAMES.index(f"flops {like}")]
+            found[TERM_NAMES.index(f"flops {group}")] = followed + here.log_price
+    return found
+
+
+def stated_variance(stated: Sequence[Stated | None]) -> np.ndarray:
+    """Return the variances of the prices that are stated of a runtime, (terms,); 0 of others."""
+    found = np.zeros(TERM_COUNT)
+    for group, each in zip(ALIKE, stated, strict=True):
+        if each is not None:
+            found[TERM_NAMES.index(f"flops {group}")] = each.deviation**2
+    return found
+
+
+def on_diagonal(variance: np.ndarray, size: int) -> np.ndarray:
+    """Return a covariance of a state, (size, size), from the variances of its prices, (terms,)."""
+    return np.diag(np.append(variance, np.zeros(size - len(variance))))
+
+
+def with_stated_prices(found: Candidate, stated: Sequence[Stated | None], terms: np.ndarray) -> Candidate:
+    """Give a regression what is stated of the runtime, for kernels that are most of no measured network's work.
+
+    Args:
+        found: The regression.
+        stated: See :func:`stated_prices`.
+        terms: (measured networks, terms).
+    """
+    half = terms[:, BASE_TERMS == 0].sum(axis=1) / 2
+    fitted = [(terms[:, TERM_NAMES.index(f"flops {group}")] > half).any() for group in ALIKE]
+    open_prices = [None if known else each for known, each in zip(fitted, stated, strict=True)]
+    covariance = on_diagonal(stated_variance(open_prices), len(found.mean))
+    mean = priced_as(found.mean, open_prices, [None] * len(open_prices))
+    return replace(found, mean=mean, covariance=covariance, prior_covariance=covariance)
 
 
 def learned(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
