@@ -10,11 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.result_files import keep
 from latcast.cli.output import print_table
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Write the rows to benchmarks/results/hub, of which pages are made.")]
 Url = Annotated[str, typer.Option("--database", help="URL of an empty PostgreSQL database; a SQLite file of its own otherwise.")]
 
 
@@ -74,23 +76,30 @@ def attack(honest: int = 66, fakes: int = 66, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def poison(honest: int = 20, fakes: int = 20, as_json: AsJson = False) -> None:
+def poison(honest: int = 20, fakes: int = 20, kept: Keep = False, as_json: AsJson = False) -> None:
     """Measure how contributors whose latencies are all 1.3 times too long change what is shown and predicted of a platform."""
     from benchmarks.hub.attack import poisoned_platform
 
-    _show(poisoned_platform(honest, fakes), as_json)
+    found = poisoned_platform(honest, fakes)
+    if kept:
+        keep("hub/poison", [*map(_row, found)])
+    _show(found, as_json)
 
 
 @app.command()
 def doubt(
     seeds: int = 3,
     phones: Annotated[Path | None, typer.Option(help="Folder of the dataset of Ganesan et al.: also count real phones.")] = None,
+    kept: Keep = False,
     as_json: AsJson = False,
 ) -> None:
     """Count what is held back of strangers whose latencies are too long or too short by a factor, and of honest ones."""
     from benchmarks.hub.attack import doubts, phones_of_one_model
 
-    _show([*doubts(seeds), *(phones_of_one_model(phones) if phones else [])], as_json)
+    found = [*doubts(seeds), *(phones_of_one_model(phones) if phones else [])]
+    if kept:
+        keep("hub/doubt", [*map(_row, found)])
+    _show(found, as_json)
 
 
 @app.command()

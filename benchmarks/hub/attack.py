@@ -13,6 +13,8 @@ import numpy as np
 from sqlalchemy import select
 
 from benchmarks.hub.made_up import MadeUp, content, made_up, record
+from benchmarks.judge import table
+from benchmarks.result_files import kept
 from latcast.datasets.importers import IMPORTERS
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import HubModel
@@ -278,6 +280,16 @@ def _poisoning(
     )  # fmt: skip
 
 
+def poison_table() -> str:
+    """Return the table of the last kept run of :func:`poisoned_platform`."""
+    columns = {
+        "honest": "{honest}", "fakes": "{fakes}", "who": "{name}", "median over contributors / truth": "{median_factor:.2f}",
+        "shown / truth": "{shown_factor:.2f}", "inside, from the median %": "{median_coverage:.0f}",
+        "inside, as shown %": "{shown_coverage:.0f}", "held, of three platforms": "{held}",
+    }  # fmt: skip
+    return table(kept("hub/poison"), columns)
+
+
 STRENGTHS = (1.0, 1.3, 2.0, 3.0)
 
 
@@ -323,7 +335,7 @@ def doubts(seeds: int = 3, networks: int = 24, platforms: int = 3, strengths: Se
                     rng = np.random.default_rng([seed, index])
                     for name, judged in _doubted(found, index, factor, served, rng).items():
                         counts[name, strength] = counts.get((name, strength), np.zeros(2, dtype=int)) + judged
-    return [Doubt(name, strength, *judged.tolist()) for (name, strength), judged in sorted(counts.items())]
+    return [Doubt(name, strength, *judged.tolist()) for (name, strength), judged in counts.items()]
 
 
 def _doubted(
@@ -390,7 +402,10 @@ def phones_of_one_model(folder: Path, networks: int = 48, given: int = 12, seed:
     keys = np.random.default_rng(seed).permutation(sorted(any_phone))[:networks].tolist()
     known = served.model.networks.with_more(served.model.pool, [any_phone[key].reference for key in keys])
     model = replace(served.model, networks=known)
-    counts = {name: np.zeros(2, dtype=int) for name in ("the same networks on another phone of the model", "others on it")}
+    counts = {
+        name: np.zeros(2, dtype=int)
+        for name in ("real phones of one model, the same networks", "real phones of one model, other networks")
+    }
     for each in phones.values():
         for first, second in permutations(each.values(), 2):
             for name, sent in zip(counts, (keys[:given], keys[given : 2 * given]), strict=True):
@@ -399,3 +414,13 @@ def phones_of_one_model(folder: Path, networks: int = 48, given: int = 12, seed:
                     answer = _send(database, "other owner", [second[key] for key in sent], model, None)
                     counts[name] += (len(sent), len(answer["quarantined"]))
     return [Doubt(name, 1.0, *judged.tolist()) for name, judged in counts.items()]
+
+
+def doubts_table() -> str:
+    """Return the table of the last kept run of :func:`doubts`: percent held by what is sent and by strength."""
+    rows: dict[str, dict[str, Any]] = {}
+    for each in kept("hub/doubt"):
+        rows.setdefault(each["name"], {"name": each["name"]})[f"{each['factor']:g}"] = f"{each['percent']:.0f}"
+    shown = {"honest" if strength == 1 else f"{strength:g} times": f"{strength:g}" for strength in STRENGTHS}
+    cells = {head: lambda row, key=key: row[key] for head, key in shown.items()}
+    return table([*rows.values()], {"held, % of records": "{name}", **cells})
