@@ -351,3 +351,17 @@ def test_openvino_normalises_rows_of_four_axes_by_other_kernels(precision: str, 
     (kernel,) = find_kernels(b.finish(b.layer_norm(x)), rules_for("openvino", precision))
 
     assert (kernel.kernel_type, kernel.configuration[:2]) == (expected, (16, 8))
+
+
+def test_pytorchs_int8_computes_what_qnnpack_lacks_between_conversions() -> None:
+    b = GraphBuilder("mixed")
+    x = b.relu(b.batch_norm(b.conv(b.input((1, 8, 16, 16)), 8)))  # folded into the convolution
+    x = b.mul(b.activation(x, "relu6"), b.conv(x, 8))
+    x = b.add(b.activation(x, "gelu"), b.conv(x, 8))
+    graph = b.finish(b.relu(b.batch_norm(x)))
+
+    kernels = find_kernels(graph, load_rules("pytorch-int8"))
+
+    assert sorted(kernel.kernel_type for kernel in kernels if kernel.kernel_type != "conv") == [
+        "activation", "activation.floating", "arithmetic", "arithmetic.floating", "batch_norm.floating",
+    ]  # fmt: skip

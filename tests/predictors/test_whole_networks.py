@@ -198,3 +198,42 @@ def test_groups_that_no_network_had_are_as_slow_as_the_runtime_is_known_to_be(
     # Twelve times the prior of a dense convolution, which the made-up device is close to: 20 GFLOP/s.
     assert tflite["conv grouped"][0] == pytest.approx(12 * 5e-8, rel=0.5)
     assert "conv grouped" not in pytorch
+
+
+def one_kernel(kind: str, configuration: tuple[int, ...]) -> Kernel:
+    return Kernel(kind, configuration, "a", ("a",), ("Conv",))
+
+
+def pointwise(channels: int, side: int) -> Kernel:
+    return one_kernel("conv", (1, channels, side, side, channels, side, side, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(("runtime", "precision"), [("tflite-2.10", "fp32"), ("tflite-2.10", "int8"), ("pytorch-2.0", "fp32")])
+def test_1x1_convolutions_teach_what_a_linear_layer_of_several_rows_costs(runtime: str, precision: str) -> None:
+    platform = Platform.parse(f"pixel4/{runtime}/1large/{precision}")
+    names = network_term_names(platform)
+    networks = [[pointwise(channels, side)] for channels in (32, 64, 128, 256) for side in (7, 14, 28)]
+    terms = NetworkTerms.of(networks, names)
+
+    learned = fit_whole_networks(terms, 0.1 + 3e-8 * terms.values[terms.counts.indices, 0], platform).coefficients
+
+    assert learned["conv 1x1"][0] == pytest.approx(3e-8, rel=0.2)
+    np.testing.assert_allclose(learned["linear matrix"][:4], learned["conv 1x1"][:4])
+
+
+def test_a_cut_off_is_far_cheaper_in_pytorchs_int8_than_a_number_converted_there_and_back() -> None:
+    platform = Platform.parse("pixel4/pytorch-2.0/1large/int8")
+    classes = ["activation", "add", "add floating", "batch norm floating", "activation floating"]
+
+    prior, _ = prior_coefficients(platform, classes)
+    rows = dict(zip(classes, prior[:-1].reshape(len(classes), len(TERMS)), strict=True))
+
+    # FLOPs and elements moved a number: 1 and 2 of ReLU6, 1 and 3 of a sum, 2 and 2 of a batch normalisation.
+    relu6, added, multiplied, normalised = (
+        flops * rows[name][0] + moved * rows[name][1]
+        for name, flops, moved in (
+            ("activation", 1, 2), ("add", 1, 3), ("add floating", 1, 3), ("batch norm floating", 2, 2),
+        )
+    )  # fmt: skip
+    assert 5 * relu6 < added < multiplied / 5
+    assert normalised == pytest.approx(multiplied, rel=0.1)

@@ -67,7 +67,7 @@ _COARSE_PREFIXES = (
 _COARSER = {
     **dict.fromkeys(("conv grouped single", "conv grouped narrow"), "conv grouped"), "depthwise wide": "depthwise",
     **dict.fromkeys(("error function", "exponential", "hard activation"), "activation"),
-    "layer norm of_images": "layer norm",
+    "layer norm of_images": "layer norm", "activation floating": "activation",
     **dict.fromkeys(("conv winograd6", "conv grouped winograd", "conv grouped winograd6"), "conv winograd"),
 }  # fmt: skip
 """Coarse classes to those that stand in for them where nothing was learned of theirs."""
@@ -81,6 +81,8 @@ def coarse_class(name: str) -> str:
     >>> coarse_class("activation relu"), coarse_class("activation gelu")
     ('activation', 'error function')
     """
+    if name.startswith("activation") and name.endswith("floating"):
+        return "activation floating"
     return next((coarse for prefix, coarse in _COARSE_PREFIXES if name.startswith(prefix)), name)
 
 

@@ -24,11 +24,10 @@ _OTHER_SIZES = {"input_elements": 3.0, "output_elements": 3.0, "channels": 3.0}
 _PATHS = ("kernel_h", "stride_h")
 """The sizes that choose a path through a library; they stand last."""
 
-LEVEL_DEVIATION = 0.25
+LEVEL_DEVIATION = 0.1
 PATH_DEVIATION = 0.2
 SMOOTH_DEVIATION = 0.3
 OWN_DEVIATION = 0.1
-OWN_DEVIATION_LINEAR = 0.3
 """Standard deviations of a factor's logarithm: shared by a type, by a path, by close sizes, by the same sizes."""
 
 MOST_POINTS = 3000
@@ -48,9 +47,10 @@ def size_lengths(kind: KernelType) -> Mapping[str, float]:
 def size_covariance(kind: KernelType) -> SizeCovariance:
     """Return the covariance of kernels of a type."""
     lengths = size_lengths(kind)
-    own = OWN_DEVIATION_LINEAR if lengths is _LINEAR_SIZES else OWN_DEVIATION
     paths = sum(name in _PATHS for name in lengths)
-    return SizeCovariance(np.array(list(lengths.values())), paths, LEVEL_DEVIATION, PATH_DEVIATION, SMOOTH_DEVIATION, own)
+    return SizeCovariance(
+        np.array(list(lengths.values())), paths, LEVEL_DEVIATION, PATH_DEVIATION, SMOOTH_DEVIATION, OWN_DEVIATION
+    )
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ XNNPACK_LOOP_MS = 1.5e-8
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
 """Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
 
-GENERIC_MS = 6e-7
-"""Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions: four cycles each, on one core."""
+GENERIC_MS, GENERIC_LOOP_MS = 6e-7, 3e-6
+"""Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions, on one core: four cycles, and twenty."""
 
 INT8_GROUP_FLOP = 0.5
 """Cost of a FLOP in groups of several channels in int8 against fp32: two cycles."""
@@ -55,6 +55,7 @@ BOUND_BY_MEMORY = frozenset(
     {
         "linear vector", "activation", "add", "broadcast", "batch norm", "pool", "global pool", "reduce", "concat", "split",
         "copy", "channel shuffle", "transpose", "softmax", "layer norm", "resize", "depthwise pointwise",
+        "broadcast floating",
     }
 )  # fmt: skip
 """Classes that read and write at the device's speed and do little else, so that the prior says much of them."""
@@ -67,6 +68,18 @@ FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped s
 
 PRODUCTS = frozenset({"matmul", "einsum"})
 """Products of two activations, as fast a FLOP as those with weights."""
+
+QNNPACK = ("pytorch", "cpu int8")
+"""The runtime and sort of device that computes with that library, and with loops of its own what the library lacks."""
+
+CONVERTED_FLOP_MS: Mapping[str, float] = {
+    "add floating": 8e-6, "batch norm floating": 4e-6, "activation floating": 1.3e-6, "softmax": 1.3e-6,
+}  # fmt: skip
+"""Milliseconds a FLOP of such loops, which convert each number from an integer and back: forty cycles a number, for which the
+classes do one FLOP, two, and about six."""
+
+CLAMPED = 0.1
+"""Cost of an element that QNNPACK only cuts off (ReLU), sixteen in an instruction, against one that is computed."""
 
 SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
 """Classes that some runtimes compute one element after another, or in many passes, at a hundredth of the speed of others."""
@@ -93,6 +106,14 @@ GENERIC_DEVIATION = 1.0
 NATIVE_DEVIATION = 0.3
 PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
 """Prior deviation of what TFLite's dense convolutions move, which networks of few widths confuse with FLOPs."""
+
+LINEAR, GROUPED = ("linear matrix", "conv 1x1"), ("conv grouped", "conv grouped single")
+SAME_CODE: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
+    ("pytorch", "cpu"): (LINEAR,), ("tflite", "cpu"): (LINEAR,), ("tflite", "cpu int8"): (LINEAR, GROUPED),
+}  # fmt: skip
+"""Pairs of classes, by runtime and sort of device, that one routine computes: their coefficients are the same multiples of their
+priors. GROUPED is one routine in fp32, and LINEAR in PyTorch's int8, as well; lineages held out are predicted better there where
+each class has its own price."""
 
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
@@ -161,10 +182,13 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     if (platform.runtime, sort) in CHANNELS_FIRST and name in FREE_CLASSES:
         row[0] *= NATIVE_GROUP_FLOP
     if tflite and name in FREE_CLASSES:
-        row[[0, len(TERMS)]] = GENERIC_MS * platform.threads
+        row[[0, len(TERMS)]] = np.array([GENERIC_MS, GENERIC_LOOP_MS]) * platform.threads
         row[0] *= INT8_GROUP_FLOP if sort == "cpu int8" and name == "conv grouped" else 1.0
     if tflite:
         row[:2] *= TFLITE_PASSES.get(name, 1.0)
+    if (platform.runtime, sort) == QNNPACK:
+        row[0] = CONVERTED_FLOP_MS.get(name, row[0])
+        row[1] *= CLAMPED if name == "activation" else 1.0
     return row
 
 
@@ -175,6 +199,8 @@ def _deviations(name: str, sort: str, runtime: str) -> list[float]:
     """
     name = coarse_class(name)
     native = (runtime, sort) in NATIVE_GROUPS
+    if (runtime, sort) == QNNPACK and name in CONVERTED_FLOP_MS:
+        return [GENERIC_DEVIATION, *[MEMORY_DEVIATION] * 3]
     if name in BOUND_BY_MEMORY or (native and name in LOOKED_UP):
         moving = TIGHT_MEMORY_DEVIATION if native else MEMORY_DEVIATION
     else:
@@ -241,35 +267,32 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
         latency_ms: (networks,).
         platform: What they were measured on.
     """
-    general, deviation = prior_coefficients(platform, list(terms.classes), terms.terms)
-    sums = terms.class_sums
+    # Classes that no network has are fitted to nothing: they get their prior, or what the other class of their pair shows.
+    sort, width, networks = device_sort(platform), len(terms.terms), len(latency_ms)
+    pairs = SAME_CODE.get((platform.runtime, sort), ())
+    slow = {OWN_PATHS[platform.runtime]} if sort != "gpu" and platform.runtime in OWN_PATHS else set()
+    classes = [*terms.classes, *sorted(slow.union(*pairs).difference(terms.classes))]
+    unseen = np.zeros((networks, width * (len(classes) - len(terms.classes))))
+    sums = np.hstack([terms.class_sums[:, :-1], unseen, terms.class_sums[:, -1:]])
+    general, deviation = prior_coefficients(platform, classes, terms.terms)
     # Ratios come from the prior; the level is the one that makes the median network right.
-    scale = float(np.exp(np.median(np.log(latency_ms / (sums @ general)))))
-    prior = scale * general
-    strength = ANALYTICAL_NOISE**2 / len(latency_ms)
-    # Copies between layouts cost all classes alike: one parameter. Every other coefficient is a parameter of its class.
-    width, alike = len(terms.terms), np.isin(terms.terms, LAYOUT_TERMS)
-    stands_for = np.arange(len(terms.classes) * width + 1)
-    stands_for[:-1] = np.where(np.tile(alike, len(terms.classes)), stands_for[:-1] % width, stands_for[:-1])
-    first, of = np.unique(stands_for, return_inverse=True)
-    of = of.reshape(-1)
-    together = np.zeros((len(sums), len(first)))
-    np.add.at(together.T, of, sums.T)
-    held = prior[first]
-    coefficients = fit_nonnegative(together, latency_ms, held, strength, 1 / (deviation[first] * held))[of]
-    coefficients = np.maximum(coefficients, LEAST_SHARE_OF_PRIOR * prior)
-    kernels_ms = np.maximum(terms.kernel_latency_ms(coefficients[:-1]), 1e-7 * float(np.median(latency_ms)))
+    prior = float(np.exp(np.median(np.log(latency_ms / (sums @ general))))) * general
+    # A parameter is a multiple of a prior. Each coefficient has its own, but that copies between layouts cost all classes alike.
+    shown_by = [next((first for first, second in pairs if name == second), name) for name in classes]
+    own = np.isin(terms.terms, LAYOUT_TERMS, invert=True)
+    places = own * width * np.array([[classes.index(name)] for name in shown_by]) + np.arange(width)
+    first, of = np.unique(np.append(places, width * len(classes)), return_inverse=True)
+    together = np.zeros((networks, len(first)))
+    np.add.at(together.T, of, (sums * prior).T)
+    multiples = fit_nonnegative(together, latency_ms, np.ones(len(first)), ANALYTICAL_NOISE**2 / networks, 1 / deviation[first])
+    coefficients = np.maximum(multiples[of], LEAST_SHARE_OF_PRIOR) * prior
+    by_class = coefficients[:-1].reshape(len(classes), width)
+    kernels_ms = np.maximum(terms.kernel_latency_ms(by_class[: len(terms.classes)]), 1e-7 * float(np.median(latency_ms)))
     overhead_ms = max(float(coefficients[-1]), 1e-3 * float(latency_ms.min()))
     process = _Process(terms, kernels_ms, overhead_ms, latency_ms)
     weights, overhead_factor = process.fit(_choose_noise(process))
-    by_class = dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(terms.terms)), strict=True))
-    sort, slow = device_sort(platform), OWN_PATHS.get(platform.runtime)
-    if sort != "gpu" and slow is not None:
-        alike = np.isin(terms.terms, LAYOUT_TERMS)
-        prior_row = scale * _prior_row(slow, sort, platform)[: len(terms.terms)]
-        by_class.setdefault(slow, np.where(alike, by_class[terms.classes[0]], prior_row))
     return WholeNetworkFit(
-        by_class,
+        dict(zip(classes, by_class, strict=True)),
         overhead_ms * overhead_factor,
         {kernels.name: kernels.factor(found) for kernels, found in zip(terms.types, weights, strict=True)},
     )

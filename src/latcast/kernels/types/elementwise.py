@@ -250,6 +250,7 @@ ACTIVATION = add_kernel_type(
         kinds={"function": ACTIVATIONS},
     )
 )  # fmt: skip
+add_kernel_variant(ACTIVATION, "floating")
 ARITHMETIC_TYPE = add_kernel_type(
     KernelType(
         "arithmetic", ("elements", "channels", "small_elements", "operation"),
@@ -266,6 +267,7 @@ BATCH_NORM = add_kernel_type(
         one_class("batch norm"), channel_remainders, build_batch_norm,
     )
 )  # fmt: skip
+add_kernel_variant(BATCH_NORM, "floating")
 LRN = add_kernel_type(
     KernelType(
         "lrn", ("elements", "channels", "size"), ("lrn",), extract_lrn, lrn_quantities, one_class("lrn"), channel_remainders,
