@@ -24,14 +24,13 @@ from latcast.devices.covariates import RULES
 from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
-from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import FEWEST_JUDGED, POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import Member
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Measurement, Platform
+from latcast.records import Measurement
 from latcast.spaces.lineages import lineage_of
 from shipping.arbitration import (
     NEW_LINEAGES,
@@ -276,10 +275,7 @@ def pool_members(
             TRAINING_LINEAGES: sorted({lineage_of(reference) for reference in references}),
             **about.get(each.name, {}),
         }
-        predictor = PlatformPredictor(
-            Platform.parse(each.name), rules, forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
-            typical_interval(model, forecast, each.kind), card, forecast,
-        )  # fmt: skip
+        predictor = PlatformPredictor.of_device(each.name, rules, forecast, typical_interval(model, forecast, each.kind), card)
         yield PoolMember(predictor, priors, tuple(_moments(member, typical) for member in forecast.members))
     watch("posteriors of platforms", len(listed), len(listed))
 

@@ -11,10 +11,9 @@ from typer import Argument, Option
 from latcast.cli import device_fusion, device_language, options
 from latcast.cli.device_adapt import adapt
 from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
-from latcast.cli.device_reach import prepare
 from latcast.cli.latency_unit import LatencyUnit, asked_unit
 from latcast.cli.lazy_group import command_group
-from latcast.cli.output import StageProgress, print_json, print_table, warn
+from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
 from latcast.cli.platforms import coefficients_of
 from latcast.records import PUBLISHED_PRECISIONS
 
@@ -221,6 +220,49 @@ def _print_device(predictor: PlatformPredictor, document: dict[str, Any]) -> Non
     )
     for text in document["warnings"]:
         warn(text)
+
+
+@kept_when_interrupted("the same command goes on with it")
+def prepare(
+    device: Annotated[str, Argument(metavar="ADDRESS", help="ssh://user@host[:port]")],
+    runtime: Annotated[
+        list[str] | None, Option("--runtime", "-r", help="To install there; repeatable. [default: onnxruntime]")
+    ] = None,
+    python: Annotated[
+        str, Option("--python", help="The Python there that the environment uses. [default: python3]", metavar="PATH")
+    ] = "",
+    carry: Annotated[
+        bool, Option("--carry", help="Fetch what it needs here and carry it: for a device without network.")
+    ] = False,
+    wheels: Annotated[
+        Path | None,
+        Option("--wheels", help="Carry the wheels of this folder, and install nothing from elsewhere.", metavar="FOLDER"),
+    ] = None,
+    system_packages: Annotated[
+        bool, Option("--system-packages", help="Let the environment see what is installed there for that Python.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Put latcast, as it is here, and a runtime into an environment on a device that ssh reaches.
+
+    \b
+    Examples:
+      latcast device prepare ssh://pi@board
+      latcast device prepare ssh://pi@board --runtime litert --carry
+    """
+    from latcast.measure.prepare import prepare as prepare_device
+
+    with StageProgress() as progress:
+        found = prepare_device(
+            device, runtime or ("onnxruntime",), python=python, carry=carry, wheels=wheels, system_packages=system_packages,
+            watch=progress.show,
+        )  # fmt: skip
+    if as_json:
+        print_json(found.to_json())
+        return
+    versions = ", ".join(f"{name} {version}" for name, version in found.runtimes.items())
+    print(f"{found.address} has latcast {found.latcast} under Python {found.python}, with {versions}; measure there:\n")
+    print(f"    latcast measure resnet18 --device {found.address} --runtime {next(iter(found.runtimes))}")
 
 
 app.command()(suggest)

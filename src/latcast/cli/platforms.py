@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from latcast.predictors.analytical import ClassThroughput
     from latcast.predictors.bundle_index import PlatformSummary
     from latcast.predictors.device_forecast import DeviceForecast
-    from latcast.predictors.intervals import Interval
     from latcast.predictors.platform_predictor import PlatformPredictor
 
 
@@ -296,10 +295,6 @@ _CASES = {
 """Figures of a card on other networks held out than those of unseen lineages."""
 
 
-def _interval(found: Interval) -> str:
-    return f"{found.low:.3f} to {found.high:.3f} ({found.kind})"
-
-
 def _short_networks(predictor: PlatformPredictor) -> str:
     """Return a line on the short-network correction; empty where there is none."""
     correction = predictor.network.short_networks
@@ -322,7 +317,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
         ("overhead of a network, ms", *(milliseconds(each.network.constant_ms) for each in both)),
         ("overhead of a kernel, µs", *(f"{1e3 * each.network.per_kernel_ms:.2f}" for each in both)),
         ("factor of the shortest networks", *(f"{each.network.short_networks.least_factor:.2f}" for each in both)),
-        ("interval, times", *(_interval(each.interval) for each in both)),
+        ("interval, times", *(f"{each.interval.low:.3f} to {each.interval.high:.3f} ({each.interval.kind})" for each in both)),
     ]
     print_table("", ("", "A", "B"), rows)
     pairs = compared(first.throughputs, second.throughputs)

@@ -23,7 +23,6 @@ from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import MEMBERS, Candidate
 from latcast.errors import DatasetError, LatcastError, one_line
 from latcast.kernels.rules import load_rules
-from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import DeviceForecast
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, Interval
@@ -150,11 +149,10 @@ def add_device(
     alike = _nearest(model, kind, covariates, described, log_ms, die)
     twin = _named(alike, len(log_ms))
     warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, chip))
-    predictor = PlatformPredictor(
-        platform, load_rules(RULES), forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
-        typical_interval(model, forecast, kind),
-        _card(known, model, error, warnings, alike, twin, device_text, chip_text), forecast,
-    )  # fmt: skip
+    card = _card(known, model, error, warnings, alike, twin, device_text, chip_text)
+    predictor = PlatformPredictor.of_device(
+        platform.id, load_rules(RULES), forecast, typical_interval(model, forecast, kind), card
+    )
     return NewDevice(predictor, alike, twin, misfits, (*measured.notes, *notes), warnings)
 
 

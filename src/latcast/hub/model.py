@@ -32,7 +32,6 @@ from latcast.errors import LatcastError, TrainingError
 from latcast.hub.scales import UNKNOWN_DEVIATION, Forecast, Observation, ScaleFactors
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
-from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import DeviceForecast, variance_left
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
@@ -301,10 +300,8 @@ class HubModel:
             TRAINING_KEYS: sorted(given),
             TRAINING_LINEAGES: sorted({lineage_of(self.networks.references[key]) for key in given}),
         }
-        return PlatformPredictor(
-            Platform.parse(platform), load_rules(RULES), forecast.analytical(), {},
-            CalibrationTerms(constant_ms=forecast.constant_ms), typical_interval(self.pool, forecast, kind), card, forecast,
-        )  # fmt: skip
+        interval = typical_interval(self.pool, forecast, kind)
+        return PlatformPredictor.of_device(platform, load_rules(RULES), forecast, interval, card)
 
     def _connected_part(self, measured: Mapping[str, float]) -> dict[str, float]:
         return {key: latency_ms for key, latency_ms in measured.items() if key in self.networks.row}

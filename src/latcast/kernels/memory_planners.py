@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,21 +66,10 @@ class Block:
     last: int
 
 
-def _last_reads(steps: Sequence[Step]) -> dict[str, int]:
-    return {name: index for index, step in enumerate(steps) for name in step.reads}
-
-
-def _reader_counts(steps: Sequence[Step]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for step in steps:
-        for name in step.reads:
-            counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
 def blocks_of(steps: Sequence[Step], outside: frozenset[str]) -> list[Block]:
     """Return the blocks of all results but those of the caller."""
-    last, readers = _last_reads(steps), _reader_counts(steps)
+    last = {name: index for index, step in enumerate(steps) for name in step.reads}
+    readers = Counter(name for step in steps for name in step.reads)
     place: dict[str, int] = {}
     blocks: list[list[int]] = []
     size_of: dict[str, int] = {}
@@ -209,7 +199,7 @@ def _events(steps: Sequence[Step], outside: frozenset[str]) -> list[tuple[int, i
 
     A block that a later result of equal size takes over stays taken in between, as ONNX Runtime decides before it runs.
     """
-    uses = _reader_counts(steps)
+    uses = Counter(name for step in steps for name in step.reads)
     block_of: dict[str, int] = {}
     open_uses: dict[int, int] = {}
     results: list[Result] = []

@@ -181,13 +181,10 @@ class _Search:
         if node.op_type in COMMUTATIVE:
             shapes = [self.graph.shape(name) for name in inputs]
             equal = all(shape == shapes[0] for shape in shapes)
-            first = max(inputs, key=self._order_of if equal else self._elements_of)
+            first = max(inputs, key=self._order_of if equal else lambda name: self.graph.tensors[name].elements)
         group = self.group_of.get(first)
         starts = [other.start for name in inputs if name != first and (other := self.group_of.get(name)) is not None]
         return [] if group is None or any(start > group.start for start in starts) else [first]
-
-    def _elements_of(self, tensor: str) -> int:
-        return self.graph.tensors[tensor].elements
 
     def _order_of(self, tensor: str) -> int:
         group = self.group_of.get(tensor)

@@ -150,6 +150,14 @@ class PlatformPredictor:
     device: DeviceForecast | None = None
     start: StartModel | None = None
 
+    @classmethod
+    def of_device(
+        cls, platform: str, rules: FusionRules, forecast: DeviceForecast, interval: Interval, card: Mapping[str, Any]
+    ) -> PlatformPredictor:
+        """Return the predictor of a platform that a device's posterior decides; the interval is that of a typical network."""
+        terms = CalibrationTerms(constant_ms=forecast.constant_ms)
+        return cls(Platform.parse(platform), rules, forecast.analytical(), {}, terms, interval, card, forecast)
+
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the latency of distinct kernels by themselves, types one after another."""
         if self.device is not None:

@@ -20,7 +20,6 @@ import numpy as np
 
 from latcast.errors import BundleError, LatcastError
 from latcast.kernels.rules import load_rules
-from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import DeviceForecast, Member, NetworkMemory
 from latcast.predictors.intervals import Interval
@@ -28,7 +27,6 @@ from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import parse_json, parse_tensors
-from latcast.records import Platform
 
 SCHEMA = 3
 
@@ -103,10 +101,7 @@ class PoolFile:
             forecast, interval = self._forecast(self._row[platform])
         except (LatcastError, KeyError, TypeError, ValueError, IndexError) as problem:
             raise self._damaged(problem) from problem
-        return PlatformPredictor(
-            Platform.parse(platform), self._rules, forecast.analytical(), {},
-            CalibrationTerms(constant_ms=forecast.constant_ms), interval, card, forecast,
-        )  # fmt: skip
+        return PlatformPredictor.of_device(platform, self._rules, forecast, interval, card)
 
     def _forecast(self, row: int) -> tuple[DeviceForecast, Interval]:
         arrays = self._arrays

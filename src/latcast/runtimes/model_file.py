@@ -5,7 +5,7 @@ latcast's own reading of the file, where it has one, only adds sizes to dynamic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -106,7 +106,7 @@ class ModelFile:
         check_input_names(self.shapes, names)
         check_input_names(self.values, names, what="value")
         first: RuntimeFailure | None = None
-        for fill in self._fills(slots):
+        for fill in FILLS if any(name not in self.values for name in names) else FILLS[:1]:
             try:
                 return start(self.inputs(slots, fill))
             except RuntimeFailure as problem:
@@ -114,9 +114,6 @@ class ModelFile:
         free = [name for name in names if name not in self.values]
         advice = f"; give values that it runs with: --input {free[0]}=VALUE or --input {free[0]}=FILE.npy" if free else ""
         raise RuntimeFailure(f"{first}{advice}") from first
-
-    def _fills(self, slots: Sequence[InputSlot]) -> Iterator[str]:
-        yield from FILLS if any(slot.name not in self.values for slot in slots) else FILLS[:1]
 
     @property
     def read(self) -> Graph:

@@ -32,10 +32,6 @@ def drawn_width(rng: Random, width: int) -> int:
     return rng.randint(max(1, math.ceil(low * width)), math.floor(high * width))
 
 
-def _drawn_kernel(rng: Random, kernel: int) -> int:
-    return rng.choice(KERNEL_SIZES)
-
-
 def _drawn_ratio(rng: Random, ratio: float) -> float:
     """Return a drawn ratio; 1, which means that the layer is absent, stays."""
     return ratio if ratio == 1 else round(ratio * rng.uniform(*WIDTH_RANGE), 2)
@@ -45,7 +41,7 @@ _WIDTHS = "widths inner hidden stem head growths expanded blocks squeezed pointw
 
 _DRAWS: Mapping[str, Callable[[Random, Any], Any]] = {
     **dict.fromkeys(_WIDTHS.split(), drawn_width),
-    "kernels": _drawn_kernel,
+    "kernels": lambda rng, kernel: rng.choice(KERNEL_SIZES),
     "expansions": _drawn_ratio,
 }
 """Parameters of families that are channel counts, kernel sizes, or ratios that make a channel count by multiplication."""

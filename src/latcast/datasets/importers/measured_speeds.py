@@ -119,12 +119,8 @@ def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
         inner = [one for each in value.values() if isinstance(each, dict | list) for one in _objects(each)]
         owned = [each for each in value.values() if isinstance(each, dict)]
         flat = {**{key: each for one in owned for key, each in one.items()}, **plain}
-        speeds = [{**plain, **one} for one in inner if _speed_in(one)]
+        speeds = [{**plain, **one} for one in inner if not {"prefill", "decode"}.isdisjoint(_values(one))]
         yield from speeds or [_of_llama_bench(flat)]
-
-
-def _speed_in(record: Mapping[str, Any]) -> bool:
-    return not {"prefill", "decode"}.isdisjoint(_values(record))
 
 
 def _of_llama_bench(record: dict[str, Any]) -> dict[str, Any]:

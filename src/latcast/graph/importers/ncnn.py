@@ -87,7 +87,7 @@ class NcnnReading:
         """Whether shapes that the file states do not hold."""
         tops = {top for layer in layers for top in layer.tops}
         self.assembly = Assembly(
-            name, infer_unknown=self._infer_unknown, strict=options.strict, reserved=tops, values=options.values
+            name, infer_unknown=lambda node, inputs: self._unknown, strict=options.strict, reserved=tops, values=options.values
         )
         self.blobs: dict[str, Blob] = {}
         self.int8_layers: list[bool] = []
@@ -125,11 +125,7 @@ class NcnnReading:
     def _outputs(self) -> list[str]:
         """Return the blobs that no layer reads; a blob that a Noop reads leaves the network."""
         read = {blob for layer in self.layers if layer.kind != "Noop" for blob in layer.bottoms}
-        ends = [top for layer in self.layers if layer.kind not in ("Noop", "Input") for top in layer.tops if top not in read]
-        return ends
-
-    def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        return self._unknown
+        return [top for layer in self.layers if layer.kind not in ("Noop", "Input") for top in layer.tops if top not in read]
 
     def _add_input(self, layer: ParamLayer) -> None:
         for name in layer.tops:
