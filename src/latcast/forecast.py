@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast, overload
@@ -26,7 +27,7 @@ from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.predictors.workload import Workload
-from latcast.records import UNIT_KINDS, Platform, Unit
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit
 from latcast.registry import is_pattern, matched
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ def load(platform: On) -> PlatformPredictor:
     return _loaded(_found(platform))
 
 
-def _found(platform: On) -> Path | PooledPlatform | PlatformPredictor:
+def _found(platform: On, precision: str = "") -> Path | PooledPlatform | PlatformPredictor:
     if isinstance(platform, PooledPlatform | PlatformPredictor):
         return platform
     if isinstance(platform, Platform) or not isinstance(platform, str):
         return resolve_platform(platform)
-    found = platforms_meant(platform)
+    found = platforms_meant(platform, precision=precision)
     if len(found) > 1:
         raise UnknownPlatformError(
             f"'{platform}' is the name of {len(found)} platforms, expected one; name one or give a list of them: "
@@ -73,12 +74,15 @@ def _found(platform: On) -> Path | PooledPlatform | PlatformPredictor:
     return found[0]
 
 
-def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> list[Path | PooledPlatform | PlatformPredictor]:
+def platforms_meant(
+    text: str, note: Callable[[str], None] | None = None, precision: str = ""
+) -> list[Path | PooledPlatform | PlatformPredictor]:
     """Return the platforms that a text means: one, or the best known of each kind of unit of a device or chip.
 
     Args:
         text: A bundle's path, a platform id or a beginning of it, or a device or chip; see :func:`meaning_of`.
         note: Told, in a sentence, what was taken where the text is not an id.
+        precision: See :func:`meaning_of`.
 
     Returns:
         Predictors where nothing was measured on the device: from what is known of its chip.
@@ -88,14 +92,14 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
     """
     try:
         return [resolve_platform(text)]
-    except UnknownPlatformError as problem:
+    except UnknownPlatformError:
         if is_path_or_address(text) or text.partition("/")[0] == LOCAL:
             raise
-        found = meaning_of(text, platform_ids(), cards_of)
+        found = meaning_of(text, platform_ids(), cards_of, precision)
         if found is None or not (found.taken or found.from_chip):
-            if found is not None and "/" in text:
+            if "/" in text:
                 raise  # with the nearest ids
-            raise UnknownPlatformError(f"{problem}; {what_to_name(text)}") from None
+            raise UnknownPlatformError(f"no predictor for '{text}'; {what_to_name(text)}; all: latcast platforms") from None
         if note is not None and found.note:
             note(found.note)
         return [*map(resolve_platform, found.taken), *found.from_chip]
@@ -120,7 +124,7 @@ class Meaning:
 
 
 def meaning_of(
-    text: str, known: Sequence[str], cards: Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
+    text: str, known: Sequence[str], cards: Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]], precision: str = ""
 ) -> Meaning | None:
     """Return what a text means: one platform, or the best known of each kind of unit of a device or chip.
 
@@ -129,6 +133,7 @@ def meaning_of(
             "fp16 on RK3588"), or a platform id; see :mod:`latcast.predictors.platform_names`.
         known: Ids of the platforms among which it is looked for.
         cards: Returns the cards of some of them by id.
+        precision: That is meant where the text says none and the device has it; the natural one of each unit by default.
 
     Returns:
         No platforms for the id of one that is not known; None where no device or chip is named.
@@ -138,6 +143,10 @@ def meaning_of(
     named = read_name(text, known)
     if named is None:
         return None
+    if precision and not named.is_id and not set(PUBLISHED_PRECISIONS).intersection(named.said):
+        narrowed = read_name(f"{text} {precision}", known)
+        if narrowed is not None and bool(narrowed.platforms) >= bool(named.platforms):
+            named, text = narrowed, f"{text} {precision}"
     taken = best_known(named, cards(named.platforms))
     if named.platforms and not named.alike:
         note = ""
@@ -202,23 +211,45 @@ def platforms_named(text: str) -> list[str]:
 
 
 def what_to_name(text: str) -> str:
-    """Return the end of a message about a text that names no device: what it is most like, and what to name instead."""
-    from latcast.chips.chip_names import chips_of
+    """Return the middle of a message about a text that names no device: what it is, or is most like, and what to name instead."""
+    from latcast.chips.chip_names import chips_of, find
     from latcast.devices.device_search import nearest_known
     from latcast.predictors.platform_names import read_name
 
-    named = read_name(text, platform_ids())
+    known = platform_ids()
+    named = read_name(text, known)
     has = [kind.upper() for kind in UNIT_KINDS if named and any(c.has(kind) for e in named.entries for c in chips_of(e))]
     if named and has and not named.is_id:
         return f"of {named.device} only the {' and '.join(has)} {'are' if len(has) > 1 else 'is'} known"
+    if text.lower() in OF_NO_DEVICE:
+        return (
+            f"'{text}' names no device; name one with its unit or runtime, as in 'Raspberry Pi 5 CPU' or 'Pixel 4 tflite gpu'; "
+            "this machine is local once latcast profile has measured it"
+        )
+    if found := find(text):
+        part = "part of the name" if found[0].by == "name" else f"the {found[0].by}"
+        such = ", ".join(each.name for each in found[:4])
+        many = f"{len(found)} devices and chips, such as {such}; name one" if len(found) > 1 else f"{such}; name that"
+        return f"'{text}' is {part} of {many}: latcast platforms --find '{text}'"
+    said = ""
     words = text.split()
     for place, word in enumerate(words):
         rest = " ".join(words[:place] + words[place + 1 :])
-        if word.isalpha() and (named := read_name(rest, platform_ids())) is not None:
-            return f"'{word}' says nothing of a platform of {named.device}; leave it out, or name a runtime, unit or precision"
-    near = nearest_known(text)
+        if word.isalpha() and (named := read_name(rest, known)) is not None:
+            said = f"'{word}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision; "
+            break
+    own = get_close_matches(text.lower(), {name.split("/")[0] for name in known}, cutoff=0.8)
+    near = dict.fromkeys((*own, *nearest_known(text)))
     nearest = f"nearest devices and chips: {', '.join(near)}; " if near else ""
-    return f"{nearest}name a device or chip, its unit and runtime"
+    return f"{said}{nearest}name a device or chip, its unit and runtime"
+
+
+OF_NO_DEVICE = frozenset((
+    "android", "arm", "board", "cpu", "cuda", "desktop", "device", "edge", "gpu", "here", "host", "ios", "laptop", "linux",
+    "localhost", "mobile", "my computer", "my laptop", "my machine", "my phone", "npu", "phone", "smartphone", "this",
+    "this machine", "tpu", "windows", "x86",
+))  # fmt: skip
+"""What people write who name no device."""
 
 
 def _id_of(found: Path | PooledPlatform | PlatformPredictor) -> str:
@@ -238,12 +269,17 @@ def _read(found: Path | PooledPlatform, _stamp: float) -> PlatformPredictor:
     return load_bundle(found, check=SHIPPED_FOLDER not in found.parents)
 
 
-def resolve_platforms(names: Iterable[On], note: Callable[[str], None] | None = None) -> list[On]:
+def precision_of(graphs: Sequence[Graph]) -> str:
+    """Return the precision in which a device is meant that is named without one: int8 where all networks are quantised to it."""
+    return "int8" if graphs and all(each.precision == "int8" for each in graphs) else ""
+
+
+def resolve_platforms(names: Iterable[On], note: Callable[[str], None] | None = None, precision: str = "") -> list[On]:
     """Return the platforms that a user names, each once: patterns expand to the ids that match them.
 
     Args:
         names: As :func:`platforms_meant` takes them, patterns of ids (with one of ``*?[``), or platforms that were found already.
-        note: See :func:`platforms_meant`.
+        note, precision: See :func:`platforms_meant`.
 
     Raises:
         UnknownNameError: A pattern matches none.
@@ -258,7 +294,7 @@ def resolve_platforms(names: Iterable[On], note: Callable[[str], None] | None = 
             ids = matched(name, platform_ids(), "platform", "latcast platforms")
             found |= {each: found.get(each, each) for each in ids}
         else:
-            meant = platforms_meant(name, note)
+            meant = platforms_meant(name, note, precision)
             found |= {name: meant[0]} if len(meant) == 1 else {_id_of(each): each for each in meant}
     return list(found.values())
 
@@ -332,8 +368,8 @@ def predict(
         >>> latcast.predict("resnet18", on=["pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"])[1].platform
         's10/tflite-2.10/gpu/fp16'
     """
-    platforms = [_found(each) for each in _listed(on)]
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
+    platforms = [_found(each, precision_of([graph])) for each in _listed(on)]
     found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown, conditions=conditions)]
     return found[0] if is_one(on) else found
 
@@ -365,8 +401,8 @@ def predict_many(
         >>> [found.model for found in latcast.predict_many(["resnet18", "mobilenet_v2"], on=phone)]
         ['resnet18', 'mobilenet_v2']
     """
-    platforms = [_found(each) for each in _listed(on)]
     graphs = read_models(models, ModelOptions(**options))
+    platforms = [_found(each, precision_of(graphs)) for each in _listed(on)]
     return [
         found
         for predictions in _predictions(graphs, platforms, breakdown=breakdown, conditions=conditions)

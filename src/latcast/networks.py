@@ -124,17 +124,19 @@ def read_models(models: Iterable[Model], options: ModelOptions = AS_IT_IS) -> li
 def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
     """Read ``input=1,3,224,224`` as shapes by input name, ``1,3,224,224`` as that of the only input, under no name.
 
+    Sizes may stand in brackets, with ``x`` or blanks between, and the name before a colon, as other tools write them.
+
     Raises:
         ModelError: A text is not of this form.
     """
     shapes = {}
     for text in texts or ():
-        name, _, sizes = text.rpartition("=")
+        name, _, sizes = text.rpartition("=" if "=" in text else ":")
         try:
-            shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
+            shape = tuple(int(size) for size in sizes.strip(" ([])").replace("x", ",").split(","))
         except ValueError:
             shape = ()
-        if text.startswith("=") or not shape or min(shape) < 0:
+        if text.startswith(("=", ":")) or not shape or min(shape) < 0:
             raise ModelError(f"--shape '{text}' is not of the form input=1,3,224,224, or of one input 1,3,224,224")
         shapes[name] = shape
     return shapes
@@ -147,26 +149,33 @@ def _refuse_values(name: str, options: ModelOptions) -> None:
 
 
 def _named(model: object) -> Reference | None:
-    """Return the network that a text names; None where it is a path, or no text.
+    """Return the network that a text names; None where it is the path of something, or no text.
 
     Raises:
-        ModelError: It can only be a name, and no network has it; or it is an address.
+        ModelError: There is no such file and no network of this name; or it is an address.
     """
     if not isinstance(model, str):
         return None
     refuse_address(model)
     if Path(model).exists():
         return None
+    from latcast.graph.importers.foreign_files import is_foreign
     from latcast.spaces.catalogue import model as published_model
-    from latcast.spaces.model_names import find_in_any_spelling
+    from latcast.spaces.model_names import find_in_any_spelling, nearest_models
     from latcast.spaces.named_graphs import find_named
 
+    path = Path(model)
+    of_file = path.suffix.lower() in MODEL_SUFFIXES or is_foreign(path)
     try:
-        if "/" in model and Path(model).parent.is_dir():
-            return find_named(model)
-        return find_named(model) or find_in_any_spelling(model) if "/" in model or Path(model).suffix else published_model(model)
+        found = find_named(model)
+        if found is None and not (of_file or ("/" in model and path.parent.is_dir())):
+            found = find_in_any_spelling(model) if "/" in model or path.suffix else published_model(model)
     except UnknownNameError as problem:
         raise ModelError(f"there is no file '{model}', and {problem}") from problem
+    if found is None:
+        near = ", ".join(nearest_models(path.stem if of_file else path.name)[:3])
+        raise ModelError(f"there is no file '{model}'" + (f"; published networks of such a name: {near}" if near else ""))
+    return found
 
 
 def _file(path: Path) -> Reference:
@@ -198,17 +207,23 @@ def models_listed(models: Iterable[Model]) -> list[Model]:
     """Return models as given, each folder replaced by the model files in it, sorted by name.
 
     Raises:
-        ModelError: A folder holds no model file.
+        ModelError: A name is empty; or a folder holds no model file: of a model in another format, what to do with it.
     """
     if isinstance(models, str | os.PathLike):
         models = [models]
     listed: list[Model] = []
     for each in models:
+        if each == "":
+            raise ModelError("found an empty text for a model; expected a file or a name")
         if not (isinstance(each, str | os.PathLike) and Path(each).is_dir()):
             listed.append(each)
             continue
         files = sorted(file for file in Path(each).iterdir() if file.suffix in MODEL_SUFFIXES)
         if not files:
+            from latcast.graph.importers.foreign_files import is_foreign
+
+            for foreign in filter(is_foreign, (Path(each), *sorted(Path(each).iterdir()))):
+                read_source(foreign, AS_IT_IS)
             raise ModelError(f"{each}: found no model file in this folder; expected some of {', '.join(MODEL_SUFFIXES)}")
         listed += files
     return listed

@@ -57,3 +57,9 @@ def test_a_diff_shows_kernels_that_went_and_came(latcast: Latcast, model_file: P
     assert lines[1].startswith(f"+++ alexnet on {PLATFORM}: ")
     assert {line[0] for line in lines[3:]} <= set(" !-+@")
     assert any(line.startswith("+ ") for line in lines[3:])
+
+
+def test_what_the_predictions_warn_of_is_said(latcast: Latcast) -> None:
+    assert (
+        "nothing was measured on this device" in latcast("compare", "resnet18", "mobilenet_v2", "--on", "redmi note 12 cpu").err
+    )

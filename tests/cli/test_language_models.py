@@ -40,7 +40,6 @@ def test_json_has_both_phases_with_their_intervals_beside_a_network_s_latency(la
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("qwen2.5-1.5b", "name a quantisation"),
         ("qwen2.5-1.5b:q9_9", "is not a quantisation"),
         ("nonesuch-3b:q4_0", "no language model is named so"),
         ("qwen2.5-1.5b:q4_0:q8_0", "found two quantisations"),
@@ -50,6 +49,42 @@ def test_json_has_both_phases_with_their_intervals_beside_a_network_s_latency(la
 )
 def test_what_is_not_known_is_said_in_one_line(latcast: Latcast, model: str, said: str) -> None:
     assert said in latcast("predict", model, "--on", "galaxy s23").reason
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("llama3.2:3b", "llama3.2:3b:q4_k_m"),
+        ("Qwen/Qwen2.5-1.5B-Instruct-GGUF", "Qwen/Qwen2.5-1.5B-Instruct-GGUF:q4_k_m"),
+        ("mistral", "mistral-7b:q4_k_m"),
+        ("gpt-oss:20b", "gpt-oss:20b:mxfp4"),
+        ("llama3.2:1b-instruct-q8_0", "llama3.2:1b-instruct-q8_0"),
+    ],
+)
+def test_a_name_without_a_quantisation_is_answered_in_the_usual_one_which_the_answer_states(
+    latcast: Latcast, name: str, taken: str
+) -> None:
+    named, stated = (latcast("predict", each, "--on", "galaxy s23 cpu", "--json").json["predictions"] for each in (name, taken))
+    assert [each["model"] for each in named] == [taken]
+    assert named == stated
+
+
+def test_a_name_without_a_quantisation_keeps_to_the_one_that_is_given_apart(latcast: Latcast) -> None:
+    (found,) = latcast("predict", "llama3.2:1b", "--quant", "q8_0", "--on", "galaxy s23 cpu", "--json").json["predictions"]
+    (stated,) = latcast("predict", "llama3.2:1b:q8_0", "--on", "galaxy s23 cpu", "--json").json["predictions"]
+    assert found["decode_tokens_per_s"] == stated["decode_tokens_per_s"]
+
+
+def test_compare_explain_check_and_sweep_state_the_quantisation_that_they_took(latcast: Latcast) -> None:
+    on = ("--on", "galaxy s23 cpu")
+    assert "A: llama3.2:1b:q4_k_m" in latcast("compare", "llama3.2:1b", "llama3.2:3b:q4_0", *on).out
+    assert "llama3.2:1b:q4_k_m" in latcast("explain", "llama3.2:1b", *on).out
+    assert "llama3.2:1b:q4_k_m" in latcast("check", "llama3.2:1b", "--min-decode", 1, *on).out
+    assert "llama3.2:1b:q4_k_m" in latcast("sweep", "llama3.2:1b", "--context", "128,256", *on).out
+
+
+def test_a_family_s_name_is_refused_with_its_members(latcast: Latcast) -> None:
+    assert "gemma-3n-e2b, gemma-3n-e4b" in latcast("predict", "gemma3n", "--on", "galaxy s23").reason
 
 
 def test_a_context_beyond_the_model_s_is_refused(latcast: Latcast) -> None:

@@ -92,7 +92,8 @@ def test_a_command_without_a_platform_names_the_list_of_platforms(latcast: Latca
     found = latcast("predict", "resnet18")
 
     assert (found.code, found.out) == (2, "")
-    assert "Missing option '--on'. latcast platforms lists what it may be." in found.err
+    assert "Missing option '--on'. It names the device" in found.err
+    assert "latcast platforms lists what it may be." in found.err
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest(latcast: Latcast) -> None:
@@ -269,3 +270,42 @@ def test_without_a_command_the_help_is_shown(latcast: Latcast) -> None:
 
     assert shown.code == 0
     assert shown.out == latcast("--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "m.onnx", "--on", "pixel 7", "--threads", "4"), "No such option: --threads. Say it behind the device"),
+        (("predict", "m.onnx", "--device", "pixel 7"), "No such option: --device. --on names the device"),
+        (("predict", "m.onnx", "-on", "pixel 7"), "No such option: -o. --on names the device"),
+        (("check", "m.onnx", "--batch", "4"), "No such option: --batch. --shape 1,3,640,640"),
+        (("predict", "m.onnx", "--format", "json"), "No such option: --format. --json prints JSON"),
+        (("benchmark", "m.onnx"), "No such command 'benchmark'. Did you mean 'measure'?"),
+        (("devices",), "No such command 'devices'. Did you mean 'platforms'?"),
+        (("help", "predict"), "No such command 'help'. It is --help"),
+        (
+            ("predict", "resnet18", "--on", "raspberry", "pi", "5"),
+            "a device's name of several words needs quotes: --on 'raspberry pi 5'",
+        ),
+    ],
+)
+def test_a_call_that_other_tools_take_is_answered_with_how_it_is_said_here(
+    latcast: Latcast, arguments: tuple[str, ...], said: str
+) -> None:
+    found = latcast(*arguments)
+
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err
+
+
+def test_a_device_in_the_place_of_a_model_is_told_from_one_that_is_unknown(latcast: Latcast) -> None:
+    device = latcast("predict", "resnet18", "galaxy s23", "--on", "pixel 7")
+    unknown = latcast("predict", "resnet81", "--on", "pixel 7")
+
+    assert (device.code, unknown.code) == (2, 1)
+    assert "'galaxy s23' is a device, where a model is expected; --on takes several: --on 'pixel 7,galaxy s23'" in device.err
+    assert "no published model is called 'resnet81'" in unknown.err
+
+
+def test_an_option_that_the_command_has_no_other_words_for_is_refused_as_it_was(latcast: Latcast) -> None:
+    assert latcast("platforms", "--threads", "2").err.endswith("Error: No such option: --threads\n")

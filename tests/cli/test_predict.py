@@ -230,7 +230,7 @@ def test_weights_are_not_needed_for_a_prediction(latcast: Latcast, tmp_path: Pat
     ("arguments", "expected"),
     [
         (("nosuch.onnx", "--on", PLATFORM), "there is no file 'nosuch.onnx'"),
-        (("resnet18", "--on", "pixle4"), f"no predictor for 'pixle4'; nearest: {PLATFORM}"),
+        (("resnet18", "--on", "pixle4"), "no predictor for 'pixle4'; nearest devices and chips: Pixel 4, "),
         (("resnet18", "--on", "./nosuch.zip"), "'./nosuch.zip'"),
         (("resnet18", "--on", PLATFORM, "--shape", "x=1,-1,2"), "--shape 'x=1,-1,2' is not of the form"),
         (("resnet18", "--on", ","), "--on ','"),

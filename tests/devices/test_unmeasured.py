@@ -35,6 +35,10 @@ def test_a_device_whose_chip_is_known_is_predicted_from_it_and_says_so() -> None
         ("int8 on redmi note 8 with ncnn, 2 threads", ["redmi-note-8/ncnn-unstated/cpu2/int8"]),
         ("RK3588 NPU", ["rk3588/tflite-unstated/npu/int8"]),
         ("Hailo-8", ["hailo-8/hailo-dfc-3.33.0/npu+hailo/int8"]),
+        ("RTX 4090", ["geforce-rtx-4090/tensorrt-unstated/gpu/fp16"]),
+        ("RTX 3060", ["geforce-rtx-3060/tensorrt-unstated/gpu/fp16"]),  # others of its family ran ncnn
+        ("pixel 7 gpu", ["pixel-7/tflite-unstated/gpu/fp16"]),  # others of its family ran ArmNN
+        ("pixel 7 xnnpack 4 threads", ["pixel-7/tflite-unstated/cpu4+xnnpack/fp32"]),
     ],
 )
 def test_what_is_said_is_kept_and_the_rest_is_usual(text: str, platforms: list[str]) -> None:
@@ -46,6 +50,35 @@ def test_each_unit_of_a_device_and_each_of_its_variants_is_answered() -> None:
 
     assert {each.device for each in found} == {"galaxy-s24-exynos", "galaxy-s24-snapdragon"}
     assert [Unit.parse(each.unit).kind for each in found] == ["cpu", "gpu", "npu"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("jetson orin nano", ["cpu", "gpu"]),
+        ("jetson orin nano tensorrt", ["gpu"]),
+        ("jetson orin nano 2 threads", ["cpu"]),
+        ("galaxy a54 qnn", ["npu"]),
+        ("raspberry pi 5 hailo", []),
+    ],
+)
+def test_only_units_that_the_runtime_or_the_threads_allow_are_answered(text: str, kinds: list[str]) -> None:
+    assert [Unit.parse(each.platform.unit).kind for each in predictors_of(text)] == kinds
+
+
+def test_no_more_threads_than_cores_are_predicted() -> None:
+    assert [each.platform.unit for each in predictors_of("rv1103 cpu")] == ["cpu1"]
+    assert [each.platform.unit for each in predictors_of("redmi note 8 cpu 8 threads")] == ["cpu8"]
+
+
+@pytest.mark.parametrize("text", ["ESP32", "STM32H7", "Arduino Nano 33 BLE", "stm32n6 cpu"])
+def test_the_cpu_of_a_microcontroller_is_refused_with_what_to_do(text: str) -> None:
+    with pytest.raises(UnknownPlatformError, match=r"is a microcontroller, and no network was measured .* latcast device add"):
+        predictors_of(text)
+
+
+def test_of_a_microcontroller_with_an_npu_that_is_answered() -> None:
+    assert [Unit.parse(each.platform.unit).kind for each in predictors_of("STM32N6")] == ["npu"]
 
 
 def test_of_devices_with_one_name_the_runtime_tells_which_is_meant() -> None:

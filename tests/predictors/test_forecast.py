@@ -188,3 +188,32 @@ def test_a_unit_that_a_device_does_not_have_is_said() -> None:
         load("Raspberry Pi 4 NPU")
     with pytest.raises(UnknownPlatformError, match="of hailo-8 only the NPU is known"):
         load("hailo-8 gpu")
+
+
+def test_a_device_is_meant_in_int8_where_the_network_is_quantised_and_no_precision_is_said() -> None:
+    quantised = replace(build(model("mobilenet_v2")), precision="int8")
+
+    assert predict(quantised, "raspberry pi 5 cpu").platform == "raspberry-pi-5-broadcom-bcm2712/ncnn-unstated/cpu1/int8"
+    assert predict("mobilenet_v2", "raspberry pi 5 cpu").platform == "raspberry-pi-5-broadcom-bcm2712/ncnn-unstated/cpu1/fp32"
+    assert predict(quantised, "raspberry pi 5 cpu fp32").platform == "raspberry-pi-5-broadcom-bcm2712/ncnn-unstated/cpu1/fp32"
+    assert predict(quantised, "redmi note 12 cpu").platform == "redmi-note-12/tflite-unstated/cpu4/int8"
+    assert predict(quantised, "raspberry pi 5 gpu").platform.endswith("/fp32")  # no GPU of it ran int8
+    both = predict_many([quantised, "mobilenet_v2"], "raspberry pi 5 cpu")
+    assert [each.platform for each in both] == ["raspberry-pi-5-broadcom-bcm2712/ncnn-unstated/cpu1/fp32"] * 2
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        ("rtx 4090", "rtx 3060", "jetson orin nano gpu"),
+        ("h100", "a100", "t4"),
+        ("jetson agx orin gpu", "jetson orin nano gpu", "jetson nano gpu"),
+        ("galaxy s24 ultra cpu", "galaxy a54 cpu", "redmi note 12 cpu", "rv1103 cpu"),
+        ("iphone 15 pro gpu", "iphone 12 gpu"),
+        ("snapdragon 8 elite npu", "snapdragon 888 npu", "snapdragon 855 npu"),
+    ],
+)
+def test_a_device_of_more_throughput_and_bandwidth_is_not_slower(devices: tuple[str, ...]) -> None:
+    for network in ("resnet50", "yolo/yolov8n"):
+        latencies_ms = [predict(network, each).latency_ms for each in devices]
+        assert latencies_ms == sorted(latencies_ms)

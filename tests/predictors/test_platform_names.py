@@ -18,8 +18,9 @@ SPELLINGS = {
     "Galaxy S23": ("Samsung Galaxy S23", "galaxy s23", "S23", "SM-S911B"),
     "Galaxy S21": ("Galaxy S21", "s21"),
     "Galaxy S25": ("samsung galaxy s25", "S25 NPU", "Galaxy S25 qnn"),
+    "Galaxy S20 5G": ("Galaxy S20", "samsung galaxy s20 cpu"),
     "Galaxy S10": ("Galaxy S10", "samsung s10 gpu"),
-    "Galaxy A54 5G": ("Galaxy A54 5G", "SM-A546B", "galaxy a54"),
+    "Galaxy A54 5G": ("Galaxy A54 5G", "SM-A546B", "galaxy a54", "Samsung A54", "samsung a54 int8"),
     "Galaxy A03s": ("Galaxy A03s", "samsung a03s"),
     "Galaxy Tab S4": ("Galaxy Tab S4", "tab s4", "SM-T830"),
     "Xiaomi Mi 9": ("Xiaomi Mi 9", "mi 9", "mi9 opencl"),
@@ -48,12 +49,26 @@ SPELLINGS = {
     "Helio G90T": ("Helio G90T", "mediatek helio g90t"),
     "Google Tensor G3": ("Tensor G3", "google tensor g3 tpu"),
     "Exynos 2400": ("Exynos 2400", "samsung exynos 2400 gpu"),
-    "Raspberry Pi 4": ("Raspberry Pi 4", "rpi4", "pi 4", "RPi 4 ncnn", "raspberry pi 4b", "raspberry-pi-4 tflite 4 threads"),
+    "Raspberry Pi 4": (
+        "Raspberry Pi 4",
+        "rpi4",
+        "pi 4",
+        "RPi 4 ncnn",
+        "raspberry pi 4b",
+        "raspberry-pi-4 tflite 4 threads",
+        "Raspberry Pi 4 Model B 4GB",
+        "raspberry pi 4 8 GB RAM",
+    ),
     "Raspberry Pi 5": ("Raspberry Pi 5", "rpi5", "pi5 cpu", "raspberry pi 5 with ncnn"),
     "Raspberry Pi 3B+": ("Raspberry Pi 3B+", "rpi 3b+", "raspberry pi 3 model b+"),
     "Raspberry Pi Zero 2 W": ("Raspberry Pi Zero 2 W", "pi zero 2 w", "rpi zero 2w"),
     "Jetson Nano": ("Jetson Nano", "nvidia jetson nano gpu", "jetson-nano tensorrt"),
-    "Jetson Orin Nano": ("Jetson Orin Nano", "nvidia jetson orin nano", "jetson orin nano gpu fp16"),
+    "Jetson Orin Nano": (
+        "Jetson Orin Nano",
+        "nvidia jetson orin nano",
+        "jetson orin nano gpu fp16",
+        "Jetson Orin Nano Developer Kit 8GB",
+    ),
     "Jetson AGX Orin": ("Jetson AGX Orin", "NVIDIA Jetson AGX Orin tensorrt"),
     "Jetson Xavier NX": ("Jetson Xavier NX", "nvidia jetson xavier nx"),
     "Jetson TX2": ("Jetson TX2", "jetson tx2 gpu"),
@@ -76,7 +91,9 @@ SPELLINGS = {
 
 UNKNOWN = (
     "foo", "gpu", "npu int8", "my phone", "pixle 4", "Pixel 42", "Galaxy", "snapdragon", "jetson", "raspberry pi 9", "iphone 99",
-    "RK9999 NPU", "Pixel 4 toaster", "s10 fp31", "Redmi Note", "intel cpu", "arm board", "cortex", "tflite", "",
+    "RK9999 NPU", "Pixel 4 toaster", "Samsung Mi 9", "oppo a03s",
+    "s10 fp31", "Redmi Note", "intel cpu", "arm board", "cortex", "tflite",
+    "",
 )  # fmt: skip
 """Texts that name no device of the table, or too many."""
 
@@ -187,6 +204,25 @@ def test_platforms_of_several_precisions_are_of_the_same_cores() -> None:
     cards = {name: {"networks": 100, "mape": 6.0} for name in (*one, *both)} | {both[1]: {"networks": 100, "mape": 5.0}}
 
     assert [best_known(Named("a", (), tuple(names), ()), cards) for names in by_precision] == [(one[0],), (one[1],)]
+
+
+def test_kernels_that_are_not_optimised_are_taken_only_where_they_are_said_or_nothing_else_is_known() -> None:
+    names = ("a/tflite-1/cpu+builtin/fp32", "a/tflite-2/cpu+ruy/fp32")
+    cards = {name: {"networks": 40, "mape": mape} for name, mape in zip(names, (7.0, 12.0), strict=True)}
+
+    assert best_known(Named("a", (), names, ()), cards) == (names[1],)
+    assert best_known(Named("a", (), names[:1], ("builtin",)), cards) == (names[0],)
+
+
+def test_of_runtimes_that_are_known_about_as_well_the_most_usual_one_is_taken() -> None:
+    names = ("a/tflite-1/cpu/fp32", "a/x-1/cpu/fp32")
+
+    def taken(of_tflite: float) -> tuple[str, ...]:
+        cards = {name: {"networks": 90, "mape": mape} for name, mape in zip(names, (of_tflite, 20.0), strict=True)}
+        return best_known(Named("a", (), names, ()), cards)
+
+    assert taken(29.0) == (names[0],)
+    assert taken(31.0) == (names[1],)
 
 
 def test_of_runtimes_that_are_known_well_the_most_usual_one_is_taken() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from latcast import model, models
 from latcast.errors import ModelError, UnknownNameError
-from latcast.networks import read_model
+from latcast.networks import ModelOptions, read_model
 from latcast.spaces.model_names import nearest_models
 
 
@@ -35,11 +35,27 @@ from latcast.spaces.model_names import nearest_models
         ("yolov8s", "yolo/yolov8s"),
         ("YOLOv11m-seg", "yolo/yolo11m-seg"),
         ("inceptionv3", "timm/inception_v3"),
+        ("timm/convnext_tiny.fb_in1k", "timm/convnext_tiny"),
+        ("hf_hub:timm/resnet50d.ra2_in1k", "timm/resnet50d"),
+        ("convnext_tiny.fb_in22k_ft_in1k", "timm/convnext_tiny"),
+        ("torchvision.models.resnet50", "resnet50"),
     ],
 )
 def test_a_network_is_found_whatever_the_spelling(text: str, name: str) -> None:
     assert model(text).name == read_model(text).name == name
     assert read_model(text).structure_key == read_model(name).structure_key
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "pixels"), [("mobilenet_v2_0.35_96", "mobilenet_v2_0_35", 96), ("resnet18_320", "resnet18", 320)]
+)
+def test_a_size_behind_a_name_is_that_of_its_input(text: str, name: str, pixels: int) -> None:
+    shape = (1, 3, pixels, pixels)
+    found = read_model(text)
+
+    assert found.shape(found.inputs[0]) == shape
+    assert read_model(found.name).structure_key == found.structure_key
+    assert found.structure_key == read_model(name, ModelOptions({"input": shape})).structure_key
 
 
 @pytest.mark.parametrize(
@@ -82,7 +98,7 @@ def _letters(name: str) -> str:
     return "".join(sign for sign in name.lower() if sign.isalnum())
 
 
-@pytest.mark.parametrize("text", ["mobilenet_v1_0.25_128", "yolov9s", "yolov6s", "resnet51", "mobilebert", "gpt2", "", "/", "-"])
+@pytest.mark.parametrize("text", ["mobilenet_v1_0.25_100", "yolov9s", "yolov6s", "resnet51", "mobilebert", "gpt2", "", "/", "-"])
 def test_another_size_or_network_is_not_taken_for_it(text: str) -> None:
     with pytest.raises(UnknownNameError):
         model(text)

@@ -94,6 +94,17 @@ class Chip:
     npu_tops: float | None = None
     source: str = ""
 
+    @property
+    def cores(self) -> int | None:
+        """The number of its CPU cores; None where it is not known."""
+        counts = [each.cores for each in self.cpu]
+        return None if None in counts else sum(each or 0 for each in counts)
+
+    @property
+    def is_microcontroller(self) -> bool:
+        """Whether its CPU runs programs from on-chip memory, without an operating system."""
+        return bool(self.cpu) and all(_MICROCONTROLLER.match(each.design) for each in self.cpu)
+
     def has(self, unit_kind: str) -> bool:
         """Return whether it has a unit of a kind, ``cpu``, ``gpu`` or ``npu``."""
         return bool({"cpu": self.cpu, "gpu": self.gpu, "npu": self.npu}[unit_kind])
@@ -105,6 +116,10 @@ class Chip:
         if "large" not in unit and "med" in unit:
             return self.cpu[min(1, len(self.cpu) - 1)]
         return self.cpu[-1 if "large" not in unit and re.search("small|little", unit) else 0]
+
+
+_MICROCONTROLLER = re.compile(r"cortex-m\d|xtensa-|rv32|rv64gc")
+"""Cores of microcontrollers: Arm's M profile, Cadence's Xtensa, RISC-V without vectors."""
 
 
 @dataclass(frozen=True)

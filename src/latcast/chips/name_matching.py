@@ -21,6 +21,13 @@ BRANDS = frozenset(
 )
 """First words that people leave out of names."""
 
+_MAKERS = {
+    **{maker: maker for maker in ("apple", "google", "huawei", "microsoft", "oppo", "samsung", "vivo", "xiaomi")},
+    "galaxy": "samsung", "ipad": "apple", "iphone": "apple", "macbook": "apple", "mi": "xiaomi", "nexus": "google",
+    "pixel": "google", "poco": "xiaomi", "redmi": "xiaomi", "surface": "microsoft",
+}  # fmt: skip
+"""First words of devices' names to who makes them."""
+
 _QUALIFIERS = frozenset(
     re.findall(
         r"\w+",
@@ -90,6 +97,12 @@ def words_of(text: str) -> Words:
         starts.append(begin)
         begin += len(word)
     return Words("".join(words), words, tuple(starts), tuple(_APART.isdisjoint(before) for before, _ in found))
+
+
+def of_another_maker(name: str, brand: str) -> bool:
+    """Return whether a device's name begins with another maker than a brand is: "OPPO A54" is of another than "samsung"."""
+    makers = {_MAKERS.get(word) for word in (name.lower().partition(" ")[0], brand)}
+    return len(makers - {None}) > 1
 
 
 _SPECIAL = re.compile(r"[^\x00-\x7f]|plus|cpu|processor|\((?:r|tm|c)\)")

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
-from latcast.cli.predict import print_predictions
+from latcast.cli.predict import print_predictions, warn_of
 from latcast.predictors.conditions import STEADY, Conditions
 
 if TYPE_CHECKING:
@@ -66,9 +66,11 @@ def compare(
         print("\n\n".join(each.diff() for each in found))
     else:
         _print_comparisons(found, breakdown=breakdown)
+    predictions = list(dict.fromkeys(each for pair in found for each in pair.predictions))
     if conditions != STEADY:
         print()
-        print_predictions(list(dict.fromkeys(each for pair in found for each in pair.predictions)))
+        print_predictions(predictions)
+    warn_of(predictions)
 
 
 def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:

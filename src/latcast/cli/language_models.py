@@ -205,7 +205,7 @@ def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json:
     if as_json:
         print_json({"sweeps": [each.to_json() for each in points]})
         return
-    print_table("", ("platform", "prompt", "prefill tok/s", *_FOUND, "grade"), [
+    print_table(points[0].model, ("platform", "prompt", "prefill tok/s", *_FOUND, "grade"), [
         (each.platform, str(each.prompt_tokens), _speed(each, "prefill"), *_found(each), str(each.grade))
         for each in points
     ])  # fmt: skip
@@ -251,7 +251,7 @@ def compare(a: str, b: str, on: str, tokens: tuple[int, int], *, as_json: bool) 
             ]
         })  # fmt: skip
         return
-    print(f"A: {a}\nB: {b}\n")
+    print(f"A: {found[0][0].model}\nB: {found[1][0].model}\n")
     rows = []
     for one, two in pairs:
         row = [one.platform if one.platform == two.platform else f"{one.platform} to {two.platform}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -19,8 +19,9 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], names)
-            ctx.fail(f"No such command '{args[0]}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+            near = [name for name in _ALSO_CALLED.get(args[0], ()) if name in names] or difflib.get_close_matches(args[0], names)
+            meant = f" Did you mean '{near[0]}'?" if near else ""
+            ctx.fail(f"No such command '{args[0]}'.{_OPTION_MEANT.get(args[0], meant)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -34,9 +35,67 @@ class CommandGroup(TyperGroup):
         except KeyboardInterrupt as problem:  # Typer would print another word, or nothing
             raise Interrupted("interrupted") from problem
         except Exception as problem:
-            if "--on" in getattr(getattr(problem, "param", None), "opts", ()) and not getattr(problem, "message", "-"):
-                problem.message = "latcast platforms lists what it may be."  # type: ignore[attr-defined]
+            _say_what_is_meant(problem)
             raise
+
+
+def _say_what_is_meant(problem: Any) -> None:
+    """Complete the message of a call without ``--on``, or with an option that a command does not have but says otherwise."""
+    if "--on" in getattr(getattr(problem, "param", None), "opts", ()) and not getattr(problem, "message", "-"):
+        problem.message = "It names the device, as in --on 'Raspberry Pi 5 CPU'; latcast platforms lists what it may be."
+    option, call = getattr(problem, "option_name", None), getattr(problem, "ctx", None)
+    has = {name for each in call.command.params for name in each.opts} if option and call else set()
+    for instead, tried in _SAID_OTHERWISE.items():
+        for names, said in tried.items():
+            if instead in has and option in names:
+                problem.message, problem.possibilities = f"No such option: {option}. {said}", None
+
+
+_ALSO_CALLED: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("benchmark", "bench", "run", "time"), ("measure",)), **dict.fromkeys(("devices", "list"), ("platforms",)),
+    **dict.fromkeys(("estimate", "forecast", "latency"), ("predict",)), "info": ("explain",), "networks": ("models",),
+}  # fmt: skip
+"""Other names of commands to the commands that are meant."""
+
+_OPTION_MEANT: Mapping[str, str] = {"help": " It is --help, behind a command too.", "version": " It is --version."}
+"""What are options, by the commands that they are taken for."""
+
+_SAID_OTHERWISE: Mapping[str, Mapping[tuple[str, ...], str]] = {
+    "--on": {
+        ("-o", "--device", "--hardware", "--phone", "--platform", "--target"): "--on names the device, as in --on 'Pixel 7 GPU'.",
+        (
+            "--backend",
+            "--delegate",
+            "--dtype",
+            "--framework",
+            "--precision",
+            "--runtime",
+            "--threads",
+            "--unit",
+            "-p",
+            "-r",
+            "-t",
+        ): ("Say it behind the device, as in --on 'Pixel 7 tflite gpu fp16' or --on 'Raspberry Pi 5 4 threads'."),
+        ("--input", "--model", "--models", "--network", "--weights", "-i", "-m"): (
+            "Models stand without an option, as in latcast predict model.onnx --on 'Pixel 7'."
+        ),
+    },
+    "--shape": {
+        (
+            "--batch",
+            "--batch-size",
+            "--img",
+            "--imgsz",
+            "--img-size",
+            "--input-shape",
+            "--input-size",
+            "--resolution",
+            "--size",
+        ): ("--shape 1,3,640,640 has the batch and the sizes."),
+    },
+    "--json": {("--csv", "--format", "--out", "--output"): "--json prints JSON, and > FILE keeps it."},
+}
+"""Option to others that people try for what it says, with how it is said."""
 
 
 def command_group(text: str, kind: type[CommandGroup] = CommandGroup) -> typer.Typer:

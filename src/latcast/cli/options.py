@@ -365,6 +365,7 @@ def split_models(call: typer.Context, models: Sequence[str], *shared: str, llm: 
     Raises:
         BadParameter: All models are of one kind, and an option was given that only the other takes.
     """
+    _refuse_unquoted(call.params.get("on") or "", models)
     networks: list[str] = []
     language: list[str] = []
     for text in models:
@@ -384,6 +385,26 @@ def split_models(call: typer.Context, models: Sequence[str], *shared: str, llm: 
     return networks, language
 
 
+def _refuse_unquoted(on: str, models: Sequence[str]) -> None:
+    """Refuse the words of a device's name that the shell took for models: ``--on Pixel 7``.
+
+    Raises:
+        BadParameter: They are.
+    """
+    words = [text for text in models if not Path(text).exists() and not Path(text).suffix and not _names_network(text)]
+    if on and "/" not in on and words and not means_language_model(words[-1]):
+        from latcast.predictors.bundle_index import platform_ids
+        from latcast.predictors.platform_names import read_name
+
+        whole = " ".join((on, *words))
+        if read_name(whole, platform_ids()) is not None:
+            raise typer.BadParameter(f"a device's name of several words needs quotes: --on '{whole}'")
+        if read_name(words[-1], platform_ids()) is not None:
+            raise typer.BadParameter(
+                f"'{words[-1]}' is a device, where a model is expected; --on takes several: --on '{on},{words[-1]}'"
+            )
+
+
 def means_language_model(text: str) -> bool:
     """Return whether a text names a language model or its file, and no network."""
     if text.endswith((".onnx", ".tflite", ".pt2", ".param", ".json")) and not text.endswith("config.json"):
@@ -400,8 +421,10 @@ def _names_network(text: str) -> bool:
     return find_in_any_spelling(text) is not None
 
 
-def platforms_in(on: str) -> list[forecast.On]:
+def platforms_in(on: str, precision: str = "") -> list[forecast.On]:
     """Return the platforms that ``--on`` names, including unmeasured devices whose chip is known.
+
+    A device without a precision is meant in ``precision``, where it has that.
 
     Raises:
         LatcastError: None is named, or a pattern matches none.
@@ -410,7 +433,7 @@ def platforms_in(on: str) -> list[forecast.On]:
     from latcast.cli.output import warn
     from latcast.forecast import resolve_platforms
 
-    return resolve_platforms(platform_names(on), note=warn)
+    return resolve_platforms(platform_names(on), note=warn, precision=precision)
 
 
 def platform_names(on: str, listing: str = "latcast platforms") -> list[str]:
@@ -449,7 +472,7 @@ def with_conditions(command: Callable[..., None]) -> Callable[..., None]:
 
     def called(start: Start = False, sustain: Sustain = "", fps: Fps = None, beside: Beside = "", **given: Any) -> None:
         if fps is not None and not sustain:
-            raise typer.BadParameter("--fps goes with --sustain")
+            raise typer.BadParameter("--fps paces the inferences of --sustain; a limit of check and choose is --min-fps")
         minutes = parse_minutes(sustain, "--sustain") if sustain else None
         command(conditions=Conditions(start, minutes, fps, parse_scenarios(beside) if beside else ()), **given)
 

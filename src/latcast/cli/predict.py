@@ -69,13 +69,13 @@ def predict(
             print_json({"predictions": [found.to_json() for found in spoken]})
         if not models:
             return
-    from latcast.forecast import load, predict_many
+    from latcast.forecast import load, precision_of, predict_many
     from latcast.networks import ModelOptions, read_model
 
     reading = ModelOptions(**options.reading(shape, value, signature, strict=strict, trust=trust))
-    platforms = options.platforms_in(on)
     models = options.model_texts(models)
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
+    platforms = options.platforms_in(on, precision_of(graphs))
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
     if scheduler:

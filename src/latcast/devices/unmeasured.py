@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from latcast.chips.chip_names import chip_of, chips_of, nearest, vendor_of
@@ -12,7 +12,7 @@ from latcast.devices.added_device import add_device
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_networks import MeasuredNetworks
 from latcast.errors import LatcastError, UnknownPlatformError
-from latcast.predictors.platform_names import NATURAL_PRECISIONS, Named, platforms_of, words_of_platform
+from latcast.predictors.platform_names import NATURAL_PRECISIONS, Named, names_of_runtime, platforms_of, words_of_platform
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit, device_name, runtime_and_version
 
@@ -21,14 +21,20 @@ USUAL = {
 }  # fmt: skip
 """What networks run with on a kind of unit, where nothing else is said."""
 
-SAME_FAMILY = 3
-"""Relation of :func:`latcast.chips.chip_names.nearest` up to which two chips have GPUs or NPUs of one family."""
+USUAL_GPU = {"NVIDIA": "any/tensorrt-unstated/gpu/fp16"} | dict.fromkeys(
+    ("AMD", "Broadcom", "Intel"), "any/ncnn-unstated/gpu/fp32"
+)
+"""The same of GPUs of vendors that TFLite's delegate is not made for."""
+
+SAME_SILICON, SAME_FAMILY = 1, 3
+"""Relations of :func:`latcast.chips.chip_names.nearest` up to which chips have one silicon, and GPUs or NPUs of one family."""
 
 
 def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPredictor]:
     """Return predictors of a device of which only the chip is known: of each kind of unit that it has, or of that which is said.
 
-    Runtime, threads and precision are those that are said; the rest is :data:`USUAL`, or as on a GPU or NPU of its family.
+    Runtime, threads and precision are those that are said; the rest is :data:`USUAL`, or as on a GPU of its silicon or an NPU of
+    its family. Units that no known platform has under the runtime that is said are left out, and more threads than cores.
 
     Args:
         named: What the user named.
@@ -38,7 +44,8 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
         None of a whole id that is not well formed, or whose device has known platforms under this runtime: one may be meant.
 
     Raises:
-        UnknownPlatformError: The id's device may have one of several chips, or is not in the table of chips.
+        UnknownPlatformError: The id's device may have one of several chips, or is not in the table of chips; or only the CPU of a
+            microcontroller is named.
     """
     if named.is_id:
         runtime = runtime_and_version(named.said[0])[0]
@@ -52,14 +59,40 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
             return []
         _raise_if_unknown(platform, named.entries)
         return [_predictor(platform, named.device)]
-    found, answered = [], set[tuple[str, str]]()
+    platforms = [Platform.parse(name) for name in known]
+    runtimes = {name for each in platforms for name in names_of_runtime(each.runtime)}
+    kinds = _kinds_meant(named.said, platforms)
+    found, answered, too_small = [], set[tuple[str, str]](), ""
     for entry in named.entries:
         for kind, chip in _units_of(entry):
-            if (kind, chip.id) not in answered and not set(UNIT_KINDS).intersection(named.said) - {kind}:
+            if kind in kinds and kind == "cpu" and chip.is_microcontroller:
+                too_small = chip.name
+            elif kind in kinds and (kind, chip.id) not in answered:
                 answered.add((kind, chip.id))  # devices with the same chip are answered alike
-                like = _usual(chip, kind, named.said, known)
-                found.append(_predictor(_with(like, device_name(entry.name), named.said), entry.name))
+                usual = _usual(chip, kind, named.said, platforms)
+                like = _with(usual, device_name(entry.name), named.said, runtimes)
+                found.append(_predictor(_with_threads_of(chip, like), entry.name))
+    if too_small and not found:
+        raise UnknownPlatformError(
+            f"{too_small} is a microcontroller, and no network was measured on the CPU of any; time some there and add the "
+            "device: latcast device add NAME --unit cpu1 --runtime tflite-micro --precision int8 --measured latencies.csv"
+        )
     return found
+
+
+def _kinds_meant(said: Sequence[str], known: Sequence[Platform]) -> set[str]:
+    """Return the kinds of units that are said, or else that known platforms have under the runtime that is said, or else all."""
+    mentioned = {Unit.parse(word).kind for word in said}.intersection(UNIT_KINDS)
+    runtimes = {name for word in said for name in names_of_runtime(runtime_and_version(word)[0])}
+    under = {Unit.parse(each.unit).kind for each in known if each.runtime in runtimes}.intersection(UNIT_KINDS)
+    return mentioned or under or set(UNIT_KINDS)
+
+
+def _with_threads_of(chip: Chip, platform: Platform) -> Platform:
+    """Return a platform without more threads than its chip has cores."""
+    unit = Unit.parse(platform.unit)
+    fewer = unit.kind == "cpu" and chip.cores is not None and chip.cores < unit.threads
+    return replace(platform, unit=f"cpu{chip.cores}") if fewer else platform
 
 
 def _raise_if_unknown(platform: Platform, entries: Sequence[Device | Chip]) -> None:
@@ -78,34 +111,35 @@ def _units_of(entry: Device | Chip) -> list[tuple[str, Chip]]:
     return [(kind, found[kind]) for kind in UNIT_KINDS if kind in found]
 
 
-def _usual(chip: Chip, kind: str, said: Sequence[str], known: Sequence[str]) -> Platform:
+def _usual(chip: Chip, kind: str, said: Sequence[str], known: Sequence[Platform]) -> Platform:
     """Return a platform like that which people have on a kind of unit, of those that what is said allows."""
-    usual = Platform.parse(USUAL[kind])
+    usual = Platform.parse(USUAL_GPU.get(chip.vendor, USUAL[kind]) if kind == "gpu" else USUAL[kind])
     if kind == "cpu":
         return usual
-    order = nearest(chip, kind)
+    order, farthest = nearest(chip, kind), SAME_SILICON if kind == "gpu" else SAME_FAMILY
     relatives = [
-        Platform.parse(name)
-        for name in known
-        if Unit.parse(name.split("/")[2]).kind == kind and order(chip_of(name.partition("/")[0], "", kind))[0] <= SAME_FAMILY
+        each for each in known if Unit.parse(each.unit).kind == kind and order(chip_of(each.device, "", kind))[0] <= farthest
     ]
     allowed = [each for each in relatives if words_of_platform(each.id).issuperset(said)]
     natural = [each for precision in NATURAL_PRECISIONS[kind] for each in allowed if each.precision == precision]
     return min(natural, key=lambda each: order(chip_of(each.device, "", kind)), default=usual)
 
 
-def _with(like: Platform, device: str, said: Sequence[str]) -> Platform:
+def _with(like: Platform, device: str, said: Sequence[str], runtimes: Collection[str]) -> Platform:
     """Return the platform of a device that runs as another does, but for the runtime, threads and precision that are said."""
     found = replace(like, device=device)
     for word in said:
+        runtime, version = runtime_and_version(word)
         if word in PUBLISHED_PRECISIONS:
             found = replace(found, precision=word)
-        elif word not in words_of_platform(like.id):
-            if re.fullmatch(r"cpu\d+", word):
-                found = replace(found, unit=word)
-            elif word not in UNIT_KINDS:
-                runtime, version = runtime_and_version(word)
-                found = replace(found, runtime=runtime, runtime_version=version)
+        elif word in words_of_platform(like.id) or word in UNIT_KINDS:
+            pass
+        elif re.fullmatch(r"cpu\d+", word):
+            found = replace(found, unit=word)
+        elif runtime in runtimes:
+            found = replace(found, runtime=runtime, runtime_version=version)
+        else:  # a library of kernels, or a size of cores
+            found = replace(found, unit=f"{found.unit}+{word}")
     return found
 
 

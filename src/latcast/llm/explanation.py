@@ -12,7 +12,7 @@ from latcast.llm.decoder import EXPERTS, LanguageModel
 from latcast.llm.forecast import LanguagePrediction, predict_language_model
 from latcast.llm.learned_prices import PHASES, known_prices
 from latcast.llm.prices import Phase
-from latcast.llm.reading import read_language_model
+from latcast.llm.reading import read_language_model, stating_quantisation
 from latcast.llm.speeds import machine_of
 from latcast.llm.tensor_types import bytes_of, offered, quantise
 from latcast.llm.workload import decode_quantities
@@ -115,6 +115,7 @@ def explain_language_model(
         ModelError: It cannot be read, or its context is shorter than prompt and answer.
         UnknownPlatformError: A name means no platform.
     """
+    text = stating_quantisation(text, quantisation)
     model = replace(read_language_model(text, quantisation), name=text)
     predict = partial(predict_language_model, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens)
     predictions = predict(model, on, breakdown=True)

@@ -14,7 +14,7 @@ from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import LONGEST_HELD_OUT, NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices
 from latcast.llm.prices import Phase
-from latcast.llm.reading import read_language_model
+from latcast.llm.reading import read_language_model, stating_quantisation
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
 from latcast.llm.workload import Term, decode_quantities, memory, prefill_quantities, require
@@ -96,7 +96,7 @@ def predict_language_model(
         on: Platform ids or devices and chips in any spelling; see :func:`language_platforms_meant`.
         prompt_tokens: Length of the prompt.
         generated_tokens: Length of the answer.
-        quantisation: Of models whose name or file does not say.
+        quantisation: Of models whose name or file does not say; of names q4_k_m by default, as Ollama's tags have.
         breakdown: Whether to list what each quantity costs.
 
     Returns:
@@ -115,7 +115,8 @@ def predict_language_model(
     if prompt_tokens < 1 or generated_tokens < 1:
         raise ModelError(f"found {prompt_tokens} tokens of prompt and {generated_tokens} of answer; expected at least 1 of each")
     listed = [models] if isinstance(models, str | LanguageModel) else list(models)
-    read = [(each, read_language_model(each, quantisation)) if isinstance(each, str) else (each.name, each) for each in listed]
+    named = [stating_quantisation(each, quantisation) if isinstance(each, str) else each for each in listed]
+    read = [(each, read_language_model(each, quantisation)) if isinstance(each, str) else (each.name, each) for each in named]
     for text, model in read:
         require(replace(model, name=text), prompt_tokens + generated_tokens)
     texts = [on] if isinstance(on, str) else on

@@ -15,7 +15,7 @@ from latcast.llm import read_facts
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.forecast import LanguagePrediction, language_platforms_meant, predict_language_model
 from latcast.llm.learned_prices import known_prices
-from latcast.llm.reading import named_as, named_models, read_language_model
+from latcast.llm.reading import named_as, named_models, read_language_model, stating_quantisation
 from latcast.llm.tensor_types import bytes_of, offered, quantise
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.records import Platform
@@ -155,7 +155,8 @@ def choose_language_models(
     tokens = prompt_tokens + generated_tokens
     tried: dict[tuple[str, ...], list[tuple[str, LanguageModel]]] = {}
     if models:
-        tried[(on,) if isinstance(on, str) else tuple(on)] = [(text, read_language_model(text)) for text in models]
+        stated = map(stating_quantisation, models)
+        tried[(on,) if isinstance(on, str) else tuple(on)] = [(text, read_language_model(text)) for text in stated]
     else:
         by_runtime = defaultdict[str, list[str]](list)
         for text in [on] if isinstance(on, str) else on:

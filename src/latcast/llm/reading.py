@@ -77,6 +77,22 @@ def read_language_model(text: str, quantisation: str = "") -> LanguageModel:
     return quantise(model, chosen) if chosen else model
 
 
+def stating_quantisation(text: str, quantisation: str = "") -> str:
+    """Return a model's text with a quantisation: the usual one behind a name where neither argument states any."""
+    found = None if quantisation or _path_and_quantisation(text)[0] else _named(text)
+    if found is None or found[1]:
+        return text
+    usual = _PUBLISHED_IN.get(named_models()[found[0]]["model_type"], USUAL_QUANTISATION)
+    return stated if _named(stated := f"{text}:{usual}") else f"{found[0]}:{usual}"  # "mistral" is a family's only member
+
+
+USUAL_QUANTISATION = "q4_k_m"
+"""What Ollama's tags without a quantisation have."""
+
+_PUBLISHED_IN: Mapping[str, str] = {"gpt_oss": "mxfp4"}
+"""Quantisations of models that are published in four bits, by their type."""
+
+
 def named_models() -> Mapping[str, Mapping[str, Any]]:
     """Return the facts of all named models: keys of a configuration, ``published`` parameters, ``source``, ``also`` names."""
     found: Mapping[str, Mapping[str, Any]] = read_facts("named_models.json")["models"]
@@ -187,9 +203,9 @@ def _find(text: str) -> str | None:
 
 
 def _family(text: str) -> list[str]:
-    """Return the models whose names go on with a size or a version where a text ends."""
+    """Return the models whose names go on with a size or a version where a text ends: ``gemma3n`` with e2b and e4b."""
     begin = _joined(text.strip().rpartition("/")[2])
-    longer = (name for joined, name in _names().items() if joined.startswith(begin) and joined[len(begin) :][:1].isdigit())
+    longer = (name for joined, name in _names().items() if joined.startswith(begin) and re.match("e?[0-9]", joined[len(begin) :]))
     return list(dict.fromkeys(longer)) if len(begin) > 1 else []
 
 

@@ -15,11 +15,11 @@ from functools import lru_cache
 
 from latcast.chips.chip_names import COPY, chip_of, chips_of, devices_named, find, same_unit
 from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
-from latcast.chips.name_matching import BRANDS, joined, words_of
+from latcast.chips.name_matching import BRANDS, joined, of_another_maker, words_of
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit
 
 _SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
-    (re.compile(rf"(?<![a-z0-9]){spelling}(?![a-z0-9])"), f" {word} ")
+    (re.compile(rf"(?<![a-z0-9])(?:{spelling})(?![a-z0-9])"), f" {word} ")
     for spelling, word in (
         (r"(?:tensor ?flow|tf)[ _-]?lite", "tflite"),
         (r"onnx[ _-]?run ?time|ort", "onnxruntime"),
@@ -38,9 +38,11 @@ _SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"half(?:[ _-]precision)?", "fp16"),
         (r"(?:single|full)[ _-]precision|float", "fp32"),
         (r"(?:u?int|i)[ _-]?8|8[ _-]?bit|quanti[sz]ed|w8a8", "int8"),
+        (r"\d+ ?gb(?: (?:of )?(?:ram|memory|storage))?|model [ab]", ""),  # which changes no latency
+        (r"(?:developer|development|dev|evaluation|starter) ?(?:kit|board)", ""),
     )
 )
-"""Other spellings of words of platform ids."""
+"""Other spellings of words of platform ids, and what people add to a device's name."""
 
 _FILLERS = frozenset(["on", "the", "a", "an", "with", "using", "at", "in", "via", "of", "'s", "phone", "board", "chip", "soc"])
 
@@ -124,12 +126,17 @@ def _read_id(parts: Sequence[str], known: Sequence[str]) -> Named | None:
     return Named(device, entries, fit, (runtime, unit, precision), True) if entries or mine else None
 
 
+def names_of_runtime(name: str) -> frozenset[str]:
+    """Return all names of a runtime, this one too."""
+    return frozenset(next((names for names in _SAME_RUNTIME if name in names), {name}))
+
+
 @lru_cache(maxsize=4096)
 def words_of_platform(platform_id: str) -> frozenset[str]:
     """Return the words that say something of a platform beside its device."""
     platform = Platform.parse(platform_id)
     unit = Unit.parse(platform.unit)
-    runtimes = next((names for names in _SAME_RUNTIME if platform.runtime in names), {platform.runtime})
+    runtimes = names_of_runtime(platform.runtime)
     sizes = {size for _, size in unit.cores}
     return frozenset(
         {
@@ -142,32 +149,44 @@ def words_of_platform(platform_id: str) -> frozenset[str]:
 
 def _entries(text: str) -> tuple[Device | Chip, ...]:
     """Return the devices or chips that a text names: several are variants of one ("Galaxy S24"), or have the same chip."""
-    found = find(text)
-    entries = [each.device or each.chips[0] for each in found if each.exact and each.by == "name"]
+    said = words_of(text).words
+    brand = said[0] if said and said[0] in BRANDS else ""
+    named = [each for each in find(text) if each.exact and each.by == "name"]
+    entries = [each.device or each.chips[0] for each in named if not (each.device and of_another_maker(each.name, brand))]
     if entries:
         return tuple(entries)
-    said = words_of(text).words
     if not any(word[-1:].isdigit() or word[:1].isdigit() for word in said):
         return ()
-    for wanted in dict.fromkeys((said, said[said[0] in BRANDS :])):
-        nearest = _names_with(wanted)
+    for wanted in dict.fromkeys((said, said[bool(brand) :])):
+        nearest = _names_with(wanted, brand)
         same = [each for entries in nearest.values() for each in entries]
         if len(nearest) == 1 or len({chip.die for each in same for chip in chips_of(each)[:1]}) == 1:
             return tuple(dict.fromkeys(same))
     return ()
 
 
-def _names_with(wanted: Sequence[str]) -> dict[str, list[Device | Chip]]:
-    """Return names that hold all these words and at most one more, without what stands in parentheses, to what they name."""
+_NETWORKS = frozenset(["4g", "5g"])
+"""Words of phones' names that people leave out."""
+
+
+def _names_with(wanted: Sequence[str], brand: str) -> dict[str, list[Device | Chip]]:
+    """Return names that hold all these words and at most one more, without what stands in parentheses, to what they name.
+
+    Names of another maker than the brand are left out.
+    """
     nearest: dict[str, list[Device | Chip]] = {}
-    fewest = len(wanted) + 1
+    least = (True, 1)
     for name, owner, is_device in spellings():
         bare = name.partition("(")[0].strip().lower()
+        if is_device and of_another_maker(owner, brand):
+            continue
         # The words of a thousand names are not taken apart where a look shows that one is missing.
         if all(word in bare for word in wanted) and set(words := words_of(bare).words).issuperset(wanted):
-            if len(words) < fewest:
-                fewest, nearest = len(words), {}
-            if len(words) == fewest:
+            more = set(words).difference(wanted)
+            distance = (bool(more), len(more - _NETWORKS))
+            if distance < least:
+                least, nearest = distance, {}
+            if distance == least:
                 nearest.setdefault(bare, []).append(devices()[owner] if is_device else chips()[owner])
     return nearest
 
@@ -207,8 +226,12 @@ def _devices_of(text: str) -> frozenset[Device]:
     return frozenset(devices_named(text))
 
 
-WELL_KNOWN_PERCENT = 10.0
-"""Held-out error up to which a platform is known well enough for another runtime not to be preferred for its error."""
+WELL_KNOWN_PERCENT, AS_WELL_KNOWN = 10.0, 1.5
+"""Held-out error up to which a platform is known well enough for another runtime not to be preferred for its error; and so many
+times the least error of any."""
+
+REFERENCE_KERNELS = "builtin"
+"""Qualifier of a unit that ran TFLite's kernels from before there were optimised ones: several times slower."""
 
 USUAL_RUNTIME = "tflite"
 """Runtime that most of the known devices have been measured with."""
@@ -217,9 +240,9 @@ USUAL_RUNTIME = "tflite"
 def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
     """Return the best-founded platform of each kind of unit, CPU first.
 
-    Of those with the precision that is natural there and the fastest cores, unless others are said, that learned from at least
-    half as many networks as any, and of these with the fewest threads, it is the one with the lowest held-out error; where
-    several are known well, the one of the most usual runtime.
+    Of those with the precision that is natural there, the fastest cores and optimised kernels, unless others are said, that
+    learned from at least half as many networks as any, and of these with the fewest threads, it is the one with the lowest
+    held-out error; where several are known well, or about as well, the one of the most usual runtime.
 
     Args:
         named: What the user named.
@@ -235,13 +258,15 @@ def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple
         natural = [[each for each in found if each.precision == precision] for precision in NATURAL_PRECISIONS.get(kind, ())]
         found = next(filter(None, natural), found)
         found = [each for each in found if "big" in words_of_platform(each.id)] or found
+        found = [each for each in found if REFERENCE_KERNELS not in Unit.parse(each.unit).qualifiers] or found
         learned = [_number(cards[each.id].get("networks"), 0.0) for each in found]
         enough = [each for each, count in zip(found, learned, strict=True) if 2 * count >= max(learned)]
         # Platforms of several precisions are then of the same cores.
         fewest = min(Unit.parse(each.unit).threads for each in enough)
         enough = [each for each in enough if Unit.parse(each.unit).threads == fewest]
         errors = {each.id: _number(cards[each.id].get("mape"), math.inf) for each in enough}
-        well_known = [each for each in enough if errors[each.id] <= WELL_KNOWN_PERCENT]
+        most = max(WELL_KNOWN_PERCENT, AS_WELL_KNOWN * min(errors.values()))
+        well_known = [each for each in enough if errors[each.id] <= most < math.inf]
         usual = [each for each in well_known if each.runtime.startswith(USUAL_RUNTIME)]
         chosen.append(min((each.id for each in usual or enough), key=lambda name: (errors[name], name)))
     return tuple(chosen)

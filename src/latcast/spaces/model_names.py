@@ -9,8 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
+from latcast.errors import ModelError
 from latcast.records import Reference
 from latcast.spaces.named_graphs import find_named, graph_file, spaces_with_graphs
 
@@ -46,22 +48,41 @@ _ALSO_CALLED: Mapping[str, str] = {
 def find_in_any_spelling(text: str) -> Reference | None:
     """Return the network that a name means, whatever its spelling; None where there is none.
 
-    An organisation before a slash and a width of 1.0 are left out; a size at the end too, where the network has it anyway.
+    An organisation before a slash, a module before a point (``torchvision.models.resnet50``), the weights behind one
+    (``convnext_tiny.fb_in1k``) and a width of 1.0 are left out; a size at the end is that of the input.
     """
-    from latcast.spaces.catalogue import build
-
     name = text.rpartition("/")[2]
-    for each in dict.fromkeys((text, name, re.sub(r"[-_]1\.0(?=[-_]|$)", "", name))):
+    without = (re.sub(r"[-_]1\.0(?=[-_]|$)", "", name), re.sub(r"^([a-z_]+\.)+(?=[a-z])", "", name), _WEIGHTS.sub("", name))
+    for each in dict.fromkeys((text, name, *without)):
         found = _known(_joined(each))
         if found is not None:
             return found
-        unsized = re.fullmatch(r"(.+)[-_x]([0-9]{3})", each)
+        unsized = re.fullmatch(r"(.+)[-_x]([0-9]{2,4})", each)
         sized = _known(_joined(unsized[1])) if unsized else None
-        if unsized and sized is not None:
-            graph = build(sized)
-            if graph.shape(graph.inputs[0])[-1] == int(unsized[2]):
-                return sized
+        if unsized and sized is not None and (found := _of_size(sized, int(unsized[2]))) is not None:
+            return found
     return None
+
+
+_WEIGHTS = re.compile(r"\.[a-z0-9]+(?:_[a-z0-9]+)+$")
+"""What timm writes behind a network's name for the data that its weights saw."""
+
+
+def _of_size(reference: Reference, pixels: int) -> Reference | None:
+    """Return a network for images of so many pixels a side; None where it takes none of that size, or the number is another."""
+    from latcast.spaces.catalogue import build, resized
+
+    graph = build(reference)
+    shape = graph.shape(graph.inputs[0])
+    if shape[-1] == pixels:
+        return reference
+    if pixels < 96 or pixels % 32 or len(shape) != 4:
+        return None
+    try:
+        found = resized(reference, {graph.inputs[0]: (*shape[:2], pixels, pixels)})
+    except ModelError:
+        return None
+    return replace(found, name=f"{reference.name}_{pixels}")
 
 
 def nearest_models(text: str) -> list[str]:

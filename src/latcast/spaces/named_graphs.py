@@ -226,6 +226,8 @@ def spaces_with_graphs() -> tuple[str, ...]:
 def find_named(text: str) -> Reference | None:
     """Return the network of a name with its space, ``timm/convnext_tiny``; None where no space begins the text.
 
+    The weights that timm names behind a point, ``timm/convnext_tiny.fb_in1k``, are left out.
+
     Raises:
         UnknownNameError: The space has no such network; the message suggests the nearest names.
     """
@@ -233,7 +235,7 @@ def find_named(text: str) -> Reference | None:
     file = graph_file(space) if slash and name and space in spaces_with_graphs() else None
     if file is None:
         return None
-    found = file.find(name)
+    found = file.find(name) or (file.find(name.partition(".")[0]) if space == "timm" else None)
     if found is None:
         known = ", ".join(f"{space}/{each}" for each in nearest_names(name, list(file.names)))
         raise UnknownNameError(f"no network is called '{text}'; nearest: {known or 'none'}; all: latcast models '{space}/*'")

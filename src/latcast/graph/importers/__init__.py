@@ -227,6 +227,8 @@ def _importer_of_file(path: Path) -> Importer:
     beside = path.with_suffix("" if path.stem.endswith(".param") else ".param")
     if suffix == ".bin" and beside.is_file():
         raise ModelError(f"cannot read '{path}': it belongs to a network of ncnn; give the text file beside it, '{beside}'")
+    if suffix == ".bin" and path.with_suffix(".xml").is_file():
+        return _importer_of_file(path.with_suffix(".xml"))  # OpenVINO's weights: the network is refused with what to give
     start = b"" if path.is_dir() else _start(path)
     if suffix in UNREADABLE:
         raise ModelError(f"cannot read '{path}': {UNREADABLE[suffix]}")

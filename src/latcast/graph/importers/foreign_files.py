@@ -17,17 +17,18 @@ _PICKLE = (
 )
 
 UNREADABLE: Mapping[str, str] = {
-    **dict.fromkeys((".pt", ".pth", ".pkl", ".pickle", ".ckpt"), _PICKLE),
+    **dict.fromkeys((".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".ptl", ".torchscript"), _PICKLE),
     ".bin": f"{_PICKLE}; where it is a context of Qualcomm's QNN, give the model as it was before it was compiled",
     **dict.fromkeys((".h5", ".keras", ".pb"), "convert the model to ONNX (tf2onnx) or to TFLite (tf.lite.TFLiteConverter)"),
     **dict.fromkeys((".safetensors", ".gguf"), "such files hold weights without the network; export the model to ONNX"),
+    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".xz", ".7z"), "it is an archive; unpack it and give the model in it"),
 }
 """Suffix to advice: files that no importer may read."""
 
 CONVERTED: Mapping[str, str] = {
     **dict.fromkeys((".mlmodel", ".mlpackage"), "a Core ML model"),
     **dict.fromkeys((".mnn", ".xml", ".dlc", ".pte", ".nb"), "a model converted for one runtime"),
-    **dict.fromkeys((".caffemodel", ".pdmodel", ".prototxt"), "a model of another framework"),
+    **dict.fromkeys((".caffemodel", ".cfg", ".pdmodel", ".prototxt", ".weights"), "a model of another framework"),
 }
 """Suffix to description: files that latcast itself has no importer for."""
 
@@ -81,6 +82,11 @@ _COMPILED_OPERATORS: Mapping[str, str] = {
     "TIDL": "Texas Instruments' accelerator",
 }
 """What the name of an operator that holds a compiled part of a network begins with, to what that is compiled for."""
+
+
+def is_foreign(path: Path) -> bool:
+    """Return whether a suffix is that of a model which cannot be read."""
+    return path.suffix.lower() in {*UNREADABLE, *CONVERTED, *COMPILED}
 
 
 def refuse_compiled(operator: str) -> None:
