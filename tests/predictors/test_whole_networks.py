@@ -145,6 +145,31 @@ def test_networks_of_cpus_teach_what_an_inner_loop_costs() -> None:
     assert analytical.latency_ms(kernel_type("grouped_conv"), wide)[0] == pytest.approx(true_ms, rel=0.15)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_groups_of_one_channel_teach_tflites_price_of_wider_ones(precision: str) -> None:
+    """TFLite's one routine for groups, three times as slow against 1x1 convolutions as the prior has it."""
+    platform = Platform.parse(f"pixel4/tflite-2.10/1large/{precision}")
+    names, classes = network_term_names(platform), ["conv 1x1", "conv grouped", "conv grouped single"]
+    prior, _ = prior_coefficients(platform, classes, names)
+    plain, wide, single = prior[:-1].reshape(3, len(names))
+    networks = [
+        [
+            one_kernel("grouped_conv", (1, width, side, side, width, side, side, 3, 3, 1, 1, 1, 1, width, 1, 0, 0, 0)),
+            *[pointwise(width, side)] * count,
+        ]
+        for width in (32, 64, 128) for side in (7, 14, 28, 56) for count in (1, 4, 16)
+    ]  # fmt: skip
+    terms = NetworkTerms.of(networks, names)
+    latency_ms = 0.1 + terms.counts @ (terms.values * np.where(terms.class_of[:, None] == 0, plain, 3 * single)).sum(axis=1)
+
+    learned = fit_whole_networks(terms, latency_ms, platform).coefficients
+
+    slow = learned["conv grouped"][[0, -1]] / wide[[0, -1]]
+    np.testing.assert_allclose(slow, learned["conv grouped single"][[0, -1]] / single[[0, -1]])
+    assert slow[0] == pytest.approx(slow[1])
+    assert slow[0] / (learned["conv 1x1"][0] / plain[0]) == pytest.approx(3, rel=0.2)
+
+
 def test_networks_of_gpus_teach_no_loops() -> None:
     assert network_term_names(Platform.parse("iphonexs/pytorch-2.0/gpu/fp16")) == TERMS
 

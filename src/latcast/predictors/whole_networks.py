@@ -42,11 +42,12 @@ XNNPACK_LOOP_MS = 1.5e-8
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
 """Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
 
-GENERIC_MS, GENERIC_LOOP_MS = 6e-7, 3e-6
-"""Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions, on one core: four cycles, and twenty."""
+GENERIC_MS, GENERIC_LOOP_MS = 6e-7, 4e-6
+"""Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions, on one core whatever the threads: four cycles, and
+thirty for the tap's address and bounds."""
 
 INT8_GROUP_FLOP = 0.5
-"""Cost of a FLOP in groups of several channels in int8 against fp32: two cycles."""
+"""Cost of a FLOP of them in int8 against fp32: two cycles."""
 
 PRIOR_OVERHEAD_MS: Mapping[str, float] = {"cpu": 0.05, "cpu int8": 0.05, "gpu": 0.5}
 """Milliseconds a network."""
@@ -109,11 +110,11 @@ PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
 
 LINEAR, GROUPED = ("linear matrix", "conv 1x1"), ("conv grouped", "conv grouped single")
 SAME_CODE: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
-    ("pytorch", "cpu"): (LINEAR,), ("tflite", "cpu"): (LINEAR,), ("tflite", "cpu int8"): (LINEAR, GROUPED),
+    ("pytorch", "cpu"): (LINEAR,), ("tflite", "cpu"): (LINEAR, GROUPED), ("tflite", "cpu int8"): (LINEAR, GROUPED),
 }  # fmt: skip
 """Pairs of classes, by runtime and sort of device, that one routine computes: their coefficients are the same multiples of their
-priors. GROUPED is one routine in fp32, and LINEAR in PyTorch's int8, as well; lineages held out are predicted better there where
-each class has its own price."""
+priors, and of GROUPED those of FLOPs and loops too. LINEAR is one routine in PyTorch's int8 as well; lineages held out are
+predicted better there where each class has its own price."""
 
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
@@ -183,7 +184,7 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
         row[0] *= NATIVE_GROUP_FLOP
     if tflite and name in FREE_CLASSES:
         row[[0, len(TERMS)]] = np.array([GENERIC_MS, GENERIC_LOOP_MS]) * platform.threads
-        row[0] *= INT8_GROUP_FLOP if sort == "cpu int8" and name == "conv grouped" else 1.0
+        row[0] *= INT8_GROUP_FLOP if sort == "cpu int8" else 1.0
     if tflite:
         row[:2] *= TFLITE_PASSES.get(name, 1.0)
     if (platform.runtime, sort) == QNNPACK:
@@ -277,10 +278,12 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     general, deviation = prior_coefficients(platform, classes, terms.terms)
     # Ratios come from the prior; the level is the one that makes the median network right.
     prior = float(np.exp(np.median(np.log(latency_ms / (sums @ general))))) * general
-    # A parameter is a multiple of a prior. Each coefficient has its own, but that copies between layouts cost all classes alike.
+    # A parameter is a multiple of priors: of one coefficient, of those of a routine, or of copies between layouts in all classes.
     shown_by = [next((first for first, second in pairs if name == second), name) for name in classes]
     own = np.isin(terms.terms, LAYOUT_TERMS, invert=True)
     places = own * width * np.array([[classes.index(name)] for name in shown_by]) + np.arange(width)
+    if GROUPED in pairs and LOOPS in terms.terms:
+        places[np.isin(classes, GROUPED), terms.terms.index(LOOPS)] = classes.index(GROUPED[0]) * width
     first, of = np.unique(np.append(places, width * len(classes)), return_inverse=True)
     together = np.zeros((networks, len(first)))
     np.add.at(together.T, of, (sums * prior).T)
