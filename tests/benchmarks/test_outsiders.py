@@ -64,13 +64,16 @@ def test_segments_of_a_design_of_the_third_draw_are_told_by_their_network() -> N
     assert not is_of_the_third_draw(Reference("random_mixed", {"seed": 1}))
 
 
-def test_targets_are_two_points_above_the_label_error_and_three_in_int8() -> None:
+def test_targets_are_two_points_above_the_label_error_three_in_int8_and_four_with_threads() -> None:
     figures = {"label_error": 1.0, "mape": 3.5, "within_10": 90.0, "interval_coverage": 90.0, "median_high_over_low": 1.4}
 
     assert platform_misses("local/x/cpu1/fp32", figures) == ["MAPE", "width"]
     assert platform_misses("local/x/cpu1/int8", figures | {"median_high_over_low": 1.35}) == []
     assert platform_misses("local/x/cpu1/int8", figures | {"within_10": 84.0, "interval_coverage": 96.0}) == [
         "±10 %", "coverage", "width",
+    ]  # fmt: skip
+    assert [platform_misses(f"local/x/{unit}/fp32", figures)[0] for unit in ("cpu1+avx2", "cpu2", "cpu16")] == [
+        "MAPE", "width", "width",
     ]  # fmt: skip
 
 
