@@ -34,6 +34,15 @@ def test_a_few_outliers_do_not_move_the_terms() -> None:
     assert fit_terms(TERMS, rows, actual_ms) == {"constant": pytest.approx(3, rel=0.05), "weights_mb": pytest.approx(2, rel=0.05)}
 
 
+def test_a_fixed_term_is_subtracted_and_not_fitted() -> None:
+    rows, actual_ms = samples(0.0)
+    longer_ms = actual_ms + np.array([row["kernels"] for row in rows])
+
+    found = fit_terms(TERMS[:2], rows, longer_ms, {"kernels": 1.0})
+
+    assert found == {"constant": pytest.approx(3), "weights_mb": pytest.approx(2), "kernels": 1.0}
+
+
 def test_the_bounds_hold_nine_in_ten_of_the_samples_held_out() -> None:
     rows, actual_ms = samples(0.1)
 

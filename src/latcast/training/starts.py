@@ -14,7 +14,7 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.measure.record import loading_ms
 from latcast.predictors.intervals import FOLDS, group_folds
-from latcast.predictors.starts import FIRST_TERMS, LOAD_TERMS, StartLaw, StartModel, features_of
+from latcast.predictors.starts import LOAD_TERMS, MACHINE_FIRST_TERMS, StartLaw, StartModel, features_of
 from latcast.records import Measurement, Platform
 from latcast.spaces.catalogue import build
 from latcast.spaces.lineages import lineage_of
@@ -35,24 +35,47 @@ starts, are missed by more than real ones."""
 FEWEST_STARTS = 12
 """Networks from which a start is learned."""
 
+FIRST_FIXED = {"latency": 1.0}
+"""A first inference computes all that a later one does. Fitted to the small networks of a profile, whose weights stay in caches
+from one inference to the next, the steady latency would count for more than it does of large ones."""
 
-def fit_terms(terms: Sequence[str], features: Sequence[Mapping[str, float]], actual_ms: np.ndarray) -> dict[str, float]:
-    """Return the milliseconds by term, none below 0, with the least mean absolute relative error; terms of 0 are left out."""
+
+def fit_terms(
+    terms: Sequence[str],
+    features: Sequence[Mapping[str, float]],
+    actual_ms: np.ndarray,
+    fixed_ms: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Return the milliseconds by term, none below 0, with the least mean absolute relative error; terms of 0 are left out.
+
+    Args:
+        terms: That are fitted.
+        features: A row a sample.
+        actual_ms: (samples,) as measured.
+        fixed_ms: Of further terms, which are returned as they are.
+    """
     require("learning starts", "scipy")
     from scipy.optimize import nnls
 
     rows = np.array([[row[name] for name in terms] for row in features]) / actual_ms[:, None]
     scale = np.maximum(rows.max(axis=0), 1e-12)
+    fixed = dict(fixed_ms or {})
+    left = 1 - np.array([sum(value * row[name] for name, value in fixed.items()) for row in features]) / actual_ms
     weights = np.ones(len(rows))
     found = np.zeros(len(terms))
     for _ in range(ROUNDS):
-        found, _ = nnls(rows / scale * weights[:, None], weights)
-        weights = np.sqrt(1 / np.maximum(np.abs(rows / scale @ found - 1), LEAST_ERROR))
-    return {name: float(value / unit) for name, value, unit in zip(terms, found, scale, strict=True) if value > LEAST_PART}
+        found, _ = nnls(rows / scale * weights[:, None], left * weights)
+        weights = np.sqrt(1 / np.maximum(np.abs(rows / scale @ found - left), LEAST_ERROR))
+    fitted = {name: float(value / unit) for name, value, unit in zip(terms, found, scale, strict=True) if value > LEAST_PART}
+    return {**fitted, **fixed}
 
 
 def fit_law(
-    terms: Sequence[str], features: Sequence[Mapping[str, float]], actual_ms: np.ndarray, folds: np.ndarray
+    terms: Sequence[str],
+    features: Sequence[Mapping[str, float]],
+    actual_ms: np.ndarray,
+    folds: np.ndarray,
+    fixed_ms: Mapping[str, float] | None = None,
 ) -> tuple[StartLaw, np.ndarray]:
     """Fit a part of a start.
 
@@ -61,6 +84,7 @@ def fit_law(
         features: A row a sample.
         actual_ms: (samples,) as measured.
         folds: (samples,) number of the fold that a sample is held out in.
+        fixed_ms: Of further terms, which are not fitted.
 
     Returns:
         The law of all samples, and what those of the other folds predict for each, (samples,).
@@ -68,10 +92,11 @@ def fit_law(
     held_out = np.zeros(len(actual_ms))
     for fold in np.unique(folds):
         own = folds == fold
-        law = StartLaw(fit_terms(terms, [features[place] for place in np.flatnonzero(~own).tolist()], actual_ms[~own]), 1.0, 1.0)
+        others = [features[place] for place in np.flatnonzero(~own).tolist()]
+        law = StartLaw(fit_terms(terms, others, actual_ms[~own], fixed_ms), 1.0, 1.0)
         held_out[own] = [law.latency_ms(features[place]) for place in np.flatnonzero(own).tolist()]
     low, high = np.quantile(np.log(actual_ms / held_out), (TAIL, 1 - TAIL)).tolist()
-    terms_ms = fit_terms(terms, features, actual_ms)
+    terms_ms = fit_terms(terms, features, actual_ms, fixed_ms)
     return StartLaw(terms_ms, math.exp(min(low, 0.0)), math.exp(max(high, 0.0))), held_out
 
 
@@ -100,7 +125,7 @@ def learned_starts(store: Store, platform: Platform, rules: FusionRules, among: 
     load_ms = np.array([np.median([loading_ms(each) for each in found]) for found in samples.values()])
     first_ms = np.array([np.median([each.latency_ms or 0.0 for each in found]) for found in samples.values()])
     load, load_held_out = fit_law(LOAD_TERMS, rows, load_ms, folds)
-    first, first_held_out = fit_law(FIRST_TERMS[:-1], rows, first_ms, folds)
+    first, first_held_out = fit_law(MACHINE_FIRST_TERMS, rows, first_ms, folds, FIRST_FIXED)
     errors = [100 * np.mean(np.abs(held / actual - 1)) for held, actual in ((load_held_out, load_ms), (first_held_out, first_ms))]
     basis = (
         f"{len(samples)} networks started here in fresh processes, the file in the system's memory; held out, loading was "
