@@ -256,7 +256,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "phones": phones.phones_table,
     "known-devices": lambda: str(len({each.device for each in latcast.platforms() if each.source == "shipped"})),
     "two-threads-mape": lambda: _reported(TWO_THREADS, "mape"),
-    "two-threads-label-error": lambda: _reported(TWO_THREADS, "label_error"),
     "openvino-int8-mape": lambda: _reported(OPENVINO_INT8, "mape"),
     "openvino-int8-within-5": lambda: _reported(OPENVINO_INT8, "within_5"),
     "pytorch-int8-transformers-mape": lambda: next(
