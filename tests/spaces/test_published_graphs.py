@@ -39,6 +39,17 @@ def test_every_network_is_built_of_known_operators_and_has_the_work_that_the_fil
         assert set(unknown_operators(graph)) <= known, network.name
 
 
+@pytest.mark.parametrize("name", ["stable_diffusion_v1_5/unet", "stable_diffusion_v1_5/vae", "stable_diffusion_v2_1/vae"])
+def test_a_diffusion_network_has_no_weights_beside_those_that_are_learned(name: str) -> None:
+    """Diffusers' attention adds a tensor of scores that nothing fills, times 0, which runtimes drop."""
+    file = graph_file("aihub")
+    network = file.find(name) if file else None
+    assert file is not None
+    assert network is not None
+
+    assert file.graph(network).parameter_count == pytest.approx(network.parameters, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("space", "name", "million_parameters", "giga_macs"),
     # From torchvision, timm, the sources named, or ARXIV; two digits of small networks are published.
