@@ -111,6 +111,7 @@ class LatencyTables:
         caveats: Limits of the data, a sentence each.
         streams: Returns whether a row is the interval of a pipeline instead of a latency.
         needed: Columns that ``streams`` reads, besides those of the schema.
+        rounded_ms: What latencies are rounded to; None where they are not.
         operations: Column with the operations of a network, and the FLOPs of its unit.
         rewritten: Turns a row of :data:`PLAIN_COLUMNS` into one of :data:`COLUMNS`; None where the tables have these.
     """
@@ -123,6 +124,7 @@ class LatencyTables:
     caveats: tuple[str, ...] = ()
     streams: Callable[[Cells], bool] | None = None
     needed: tuple[str, ...] = ()
+    rounded_ms: float | None = None
     operations: tuple[str, float] | None = None
     rewritten: Callable[[Cells], Cells] | None = None
 
@@ -264,6 +266,7 @@ class _Reading:
         environment = {
             "dataset": {
                 "name": dataset.name, "source": dataset.source, "licence": dataset.licence, "commit": cells["source_commit"],
+                **({} if dataset.rounded_ms is None else {"rounded_ms": dataset.rounded_ms}),
             },
             "device": {"name": cells["device"], **({"note": note} if note else {})},
             "chip": cells["chip"],
@@ -338,8 +341,9 @@ def in_own_columns(cells: Cells) -> Cells:
     }  # fmt: skip
 
 
-def _plain(name: str, source: str, licence: str, *caveats: str) -> LatencyTables:
-    return LatencyTables(name, source, licence, caveats=caveats, rewritten=in_own_columns)
+def _plain(name: str, source: str, licence: str, *caveats: str, rounded_ms: float | None = None) -> LatencyTables:
+    caveats += (f"latencies are multiples of {rounded_ms:g} ms",) if rounded_ms else ()
+    return LatencyTables(name, source, licence, caveats=caveats, rewritten=in_own_columns, rounded_ms=rounded_ms)
 
 
 MLPERF = LatencyTables(
@@ -401,11 +405,11 @@ RKNN = LatencyTables(
 )
 RENESAS_DRPAI = _plain(
     "renesas_drpai", "renesas-rz/rzv_drp-ai_tvm a557552", "Apache-2.0",
-    "latencies are whole milliseconds; those of the NPU include what TVM leaves to the CPU",
+    "latencies of the NPU include what TVM leaves to the CPU", rounded_ms=1.0,
 )  # fmt: skip
 MLPERF_MOBILE = _plain(
     "mlperf_mobile", "mlcommons/mobile_results_v2.1 to v5.0", "Apache-2.0", "the precision depends on the task"
 )  # fmt: skip
 OPENCV_ZOO = _plain("opencv_zoo", "opencv/opencv_zoo 966be4c", "Apache-2.0", "preprocessing may be included")
 MMDEPLOY = _plain("mmdeploy", "open-mmlab/mmdeploy 3f8604b", "Apache-2.0")
-XNNPACK = _plain("xnnpack", "google/XNNPACK 75db3c0", "BSD-3-Clause", "latencies are whole milliseconds")
+XNNPACK = _plain("xnnpack", "google/XNNPACK 75db3c0", "BSD-3-Clause", rounded_ms=1.0)
