@@ -14,7 +14,6 @@ import numpy as np
 
 from latcast.llm.learned_prices import (
     ALL_KINDS,
-    ALONE,
     FAMILIAR,
     LONGER,
     NEW_OPERATORS,
@@ -61,7 +60,6 @@ class HeldOut:
         seconds, predicted: Measured and predicted.
         line: Predicted by a line in bytes or FLOPs; None without one.
         name: What was held out with it: a chip, else a lineage.
-        key: Of its half-width: the kind, or that a new chip is alone of its kind.
         trained: Measurements of the same platform that training saw: what a rival may learn from.
         half_width: Of the interval of its logarithm; None where the prices have no intervals yet.
     """
@@ -76,7 +74,6 @@ class HeldOut:
     predicted: float
     line: float | None
     name: str
-    key: str
     trained: Sequence[SpeedMeasurement] = ()
     half_width: float | None = None
 
@@ -162,12 +159,10 @@ def predictions(
             ((parts, familiarity),) = prices.seconds(phase, each.platform, [known.quantities])
             half_width = prices.width(phase, each.platform, familiarity)[0] if prices.widths else None
             machine, named = prices.machines[each.platform], situation or familiarity
-            new = named.endswith(" pairs")
             yield HeldOut(
                 phase, each, split, fold, machine.kind, named, known.seconds, sum(parts.values()),
                 prices.by_line(phase, each.platform, known.quantities),
-                chip_group(machine) if new else lineage_of(each.model),
-                ALONE if new and prices.is_alone(each.platform) else machine.kind,
+                chip_group(machine) if named.endswith(" pairs") else lineage_of(each.model),
                 seen.get(each.platform, ()), half_width,
             )  # fmt: skip
 
@@ -259,13 +254,13 @@ _Row = tuple[dict[str, float], dict[str, tuple[float, float]]]
 
 def _row(like: Sequence[HeldOut], row: str) -> _Row:
     own, line = np.array([(each.error, each.error_of_line) for each in like]).T
-    names, kinds, keys = np.array([(each.name, each.kind, each.key) for each in like]).T
+    names, kinds = np.array([(each.name, each.kind) for each in like]).T
     shares = {str(kind): _share(own[kinds == kind], line[kinds == kind], names[kinds == kind]) for kind in np.unique(kinds)}
     off = own + np.array([shares[kind] for kind in kinds]) * (line - own)
     pooled = _off(off, names)
     widths = {ALL_KINDS: _width(pooled if row == LONGER else (0.0, 0.0, 0), pooled)}
     if row != NEW_OPERATORS:
-        widths |= {str(key): _width(_off(off[keys == key], names[keys == key]), pooled) for key in np.unique(keys)}
+        widths |= {str(kind): _width(_off(off[kinds == kind], names[kinds == kind]), pooled) for kind in np.unique(kinds)}
     return shares, widths
 
 
@@ -315,7 +310,7 @@ def _calibrated(judged: Sequence[HeldOut]) -> list[HeldOut]:
                 if (each.split, each.fold) == fold:
                     share = shares.get(each.kind, 0.0)
                     predicted = each.seconds * float(np.exp(each.error + share * (each.error_of_line - each.error)))
-                    found.append(replace(each, predicted=predicted, half_width=widths.get(each.key, widths[ALL_KINDS])[0]))
+                    found.append(replace(each, predicted=predicted, half_width=widths.get(each.kind, widths[ALL_KINDS])[0]))
     return found
 
 

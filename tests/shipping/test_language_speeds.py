@@ -196,7 +196,6 @@ def test_the_fewer_lineages_an_interval_rests_on_the_wider_it_is(prices) -> None
                 float(np.exp(error)),
                 None,
                 f"{number % names}",
-                "cpu-arm",
             )
             for phase in ("prefill", "decode")
             for number, error in enumerate(np.linspace(-0.2, 0.2, 40))
@@ -224,7 +223,23 @@ def test_an_npu_leaves_the_kernels_of_recurrent_states_to_the_cpu_and_a_cpu_pass
 
     assert token.quantities["passed", "recurrent"] == 18 * 18  # layers, and kernels of each
     assert path(npu, ("passed", "recurrent"))
+    assert path(npu, ("passed", "recurrent")) != path(npu, ("passed", "q2_k"))  # a state is larger than a row
     assert path(cpu, ("passed", "recurrent")) == []
+
+
+def test_a_release_that_does_not_lay_out_a_type_anew_says_nothing_of_one_that_does() -> None:
+    old, new = (f"apple-m2-max/llama.cpp-{release}/cpu8/unstated" for release in ("b4384", "b6000"))
+
+    def effects_of_kind(phase, platform, tensor_type) -> set[tuple[str, ...]]:
+        path = effects_of(phase, {name: machine_of(name) for name in (old, new)})
+        term = ("multiply" if phase == "prefill" else "unpack", tensor_type)
+        return {effect for effect, *_ in path(platform, term) if platform not in effect}
+
+    def alike(phase, tensor_type) -> bool:
+        return effects_of_kind(phase, old, tensor_type) == effects_of_kind(phase, new, tensor_type)
+
+    assert [alike("prefill", each) for each in ("q4_0", "q2_k", "q4_k", "q8_0")] == [True, True, False, False]
+    assert alike("decode", "q4_k")
 
 
 def test_an_operator_that_was_never_measured_is_new_however_short_it_is_expected_to_be(prices) -> None:

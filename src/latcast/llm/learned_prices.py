@@ -32,11 +32,11 @@ LONGER, LONGEST_HELD_OUT = "longer context", 8.0
 """Row of half-widths of prompts and contexts longer than those measured; and how many times the longest one measured the lengths
 are up to which they were held out."""
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the files of prices: it changes with their form and with the effects of a price."""
 
-ALL_KINDS, ALONE = "", "alone"
-"""Keys of half-widths: of kinds of platforms that were never held out; of new chips of a kind of which no other was measured."""
+ALL_KINDS = ""
+"""Key of the half-widths of kinds of platforms that were never held out."""
 
 _OPERATORS = frozenset({"recurrent_layer", "state", "scan", "expert_layer", "embedding_layer"})
 
@@ -201,11 +201,9 @@ class LearnedPrices:
             tokens: Length of the prompt, or of decoding of the context.
         """
         machine, table = self.machines[platform], self.widths[phase]
-        alone = self.is_alone(platform)
 
         def of(row: str) -> tuple[float, float]:
-            key = ALONE if alone and row.endswith(" pairs") and ALONE in table[row] else machine.kind
-            return table[row].get(key, table[row][ALL_KINDS])
+            return table[row].get(machine.kind, table[row][ALL_KINDS])
 
         if platform in table.get(situation, {}):
             found = [table[situation][platform]]
@@ -218,12 +216,6 @@ class LearnedPrices:
             value, most = max(values), max(*values, longer)
             grown.append(value + min(beyond, 1.0) * (most - value) + max(0.0, beyond - 1.0) * most)
         return grown[0], grown[1]
-
-    def is_alone(self, platform: str) -> bool:
-        """Return whether nothing was measured on another chip with such a unit."""
-        own = self.machines[platform]
-        others = (each for name, each in self.machines.items() if each.kind == own.kind and self.evidence[name].pairs)
-        return all(chip_group(each) == chip_group(own) for each in others)
 
     def times_as_long(self, phase: Phase, platform: str, tokens: float) -> float:
         """Return how many times the longest prompt or context that was measured there, or else on such units, so many are."""

@@ -8,6 +8,7 @@ platforms together; a new platform adds only its own, so that a few measurements
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -188,6 +189,7 @@ _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
         "expert_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "embedding_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "passed": _Expected(-9.0, 1.0, 0.7, 1.0),
+        "passed_state": _Expected(-9.0, 1.0, 0.7, 1.0),
         "constant": _Expected(-7.5, 1.2, 0.7, 0.5),
     },
     "prefill": {
@@ -240,9 +242,20 @@ _NATIVE: Mapping[str, frozenset[str]] = {
 kernels of a recurrent state, ``recurrent``, and passes each one's input and output between the two."""
 
 
+_LAID_OUT_LATER, _LATER = frozenset({"q4_k", "q5_k", "q6_k", "q8_0"}), 5000
+"""Types that Arm CPUs multiplied by as they lie in the file until about this build of llama.cpp, unlike ``q4_0``."""
+
+
+def _multiplied(tensor_type: str, machine: Machine) -> str:
+    """Return a type of weights, apart where the platform's release multiplies a prompt by it as it lies in the file."""
+    build = re.search(r"/llama\.cpp-b(\d+)/", machine.platform) if machine.kind.startswith("cpu-arm") else None
+    early = build is not None and int(build[1]) < _LATER and tensor_type in _LAID_OUT_LATER
+    return f"{tensor_type} as stored" if early else tensor_type
+
+
 def _family(tensor_type: str) -> str:
     """Return the family of a type of weights: types of one are unpacked alike."""
-    if tensor_type in ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_k", "iq4_nl"):
+    if tensor_type in ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_k", "q6_k", "iq4_nl"):
         return "whole"  # multiplied as they lie, or by rows that llama.cpp lays out beside each other when it loads them
     if tensor_type.startswith(("iq1", "iq2", "iq3")):
         return "grid"  # several weights are looked up at once in a table
@@ -266,7 +279,7 @@ def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, 
             own = [((name, platform), prior, 1.5, 1.0), *(((name, platform, detail), 0.0, 1.0, 1.0) for detail in term[1:])]
             return own if machine.profiled else []
         if name == "passed":
-            return _path(phase, machine, ("passed",)) if left else []
+            return _path(phase, machine, ("passed_state",) if term[1] == "recurrent" else ("passed",)) if left else []
         if not left or (phase, name) == ("prefill", "weights"):
             return _path(phase, machine, term)
         own = [(("left", machine.kind, name), 0.0, 0.3, 1.0), (("left", platform, name), 0.0, 0.2, 1.0)]
@@ -295,6 +308,8 @@ def _path(phase: Phase, machine: Machine, term: Term) -> Path:
     # Processors with matrix instructions are a kind within a kind.
     kinds = [kind] if "+" not in kind else [kind.partition("+")[0], kind]
     detail = term[1] if len(term) > 1 and (typed or not unpacks) else ""
+    if phase == "prefill":
+        detail = _multiplied(detail, machine)
     found: list[tuple[Effect, float, float, float]] = [((name,), expected.mean, expected.anywhere, 1.0)]
     if typed:
         family, other, alike = _family(detail), _TYPES_ELSEWHERE[phase], _FAMILY_ON_CPU if unit == "cpu" else _FAMILY
