@@ -22,7 +22,18 @@ from benchmarks.command import PUBLISHED, Data
 from benchmarks.judge import markdown_table
 from benchmarks.result_files import keep, kept
 from latcast.llm.design import telling_pairs
-from latcast.llm.learned_prices import LONGER, LearnedPrices, chip_group, learn, model_of, pair_of, shipped_file, written
+from latcast.llm.learned_prices import (
+    LONGER,
+    PHASES,
+    LearnedPrices,
+    chip_group,
+    learn,
+    model_of,
+    pair_of,
+    shipped_file,
+    timed,
+    written,
+)
 from latcast.llm.speeds import Machine, SpeedMeasurement, machines_of
 from shipping.language_model_speeds import read_rows, read_speeds
 from shipping.language_speeds import (
@@ -204,15 +215,17 @@ def rows_of(judged: Sequence[HeldOut], prices: LearnedPrices) -> list[dict[str, 
 
 
 def repeats_of(measurements: Sequence[SpeedMeasurement]) -> list[dict[str, Any]]:
-    """Return how far repeats of one measurement lie from their median, in percent: no prediction can come nearer."""
+    """Return how far speeds of equal work lie from their median, in percent: no prediction can come nearer.
+
+    Equal work is a model measured again, or another model of the same shape.
+    """
     machines = machines_of(measurements)
     rows = []
-    for phase in ("prefill", "decode"):
+    for phase in PHASES:
+        having = [each for each in measurements if each.has(phase)]
         same: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-        for each in measurements:
-            if each.has(phase):
-                key = (each.platform, *pair_of(each), each.prompt_tokens, each.context_tokens)
-                same[key].append(getattr(each, f"{phase}_tokens_per_s"))
+        for each, known in zip(having, timed(phase, having), strict=True):
+            same[each.platform, frozenset(known.quantities.items())].append(getattr(each, f"{phase}_tokens_per_s"))
         off: dict[str, list[float]] = defaultdict(list)
         for (platform, *_), speeds in same.items():
             if len(speeds) > 1:
@@ -254,7 +267,7 @@ def speeds_table(rows: Sequence[Mapping[str, Any]] | None = None) -> str:
     shown = {
         (row["phase"], row["case"], row["class"]): row
         for row in (kept("llm")["rows"] if rows is None else rows)
-        if row["predictions"] >= FEWEST_SHOWN or row["case"].startswith(KEPT_BACK)
+        if row["predictions"] >= FEWEST_SHOWN or row["case"].startswith((KEPT_BACK, "repeats"))
     }
     phases, tables = ("decode", "prefill"), []
     for phase in phases:

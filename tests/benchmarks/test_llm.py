@@ -48,11 +48,13 @@ def test_few_predictions_are_not_shown_unless_kept_back() -> None:
     assert "Arm CPUs: quantisation" in speeds_table(few)
 
 
-def test_repeats_are_judged_by_their_distance_from_the_median() -> None:
+def test_repeats_of_a_model_and_of_its_shape_are_judged_by_their_distance_from_the_median() -> None:
     speeds = [
-        SpeedMeasurement("qwen2.5-1.5b", "q4_0", "galaxy-s23/llama.cpp-0.12/cpu6/unstated", decode_tokens_per_s=speed)
-        for speed in (9.0, 10.0, 12.0)
-    ]
+        SpeedMeasurement(model, "q8_0", "galaxy-s23/llama.cpp-0.12/cpu6/unstated", decode_tokens_per_s=speed)
+        for model, speed in (
+            ("qwen2.5-1.5b", 9.0), ("qwen2.5-1.5b", 10.0), ("deepseek-r1-distill-qwen-1.5b", 12.0), ("qwen3-1.7b", 40.0),
+        )
+    ]  # fmt: skip
     (found,) = repeats_of(speeds)
     assert (found["phase"], found["class"], found["predictions"]) == ("decode", "Arm CPUs", 3)
     assert found["mape"] == pytest.approx(10)
