@@ -44,7 +44,8 @@ _SHARES, _FEWEST_NAMES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), 5
 """Shares of the line to choose among; lineages or chips from which on a kind of platforms has one."""
 
 _BORROWED = 2
-"""Lineages or chips of other kinds that a kind borrows for its intervals."""
+"""Lineages or chips of other kinds that a kind borrows for its intervals: 2, 3 and 5 have held-out interval scores within 2 %, 1
+a third more, and 2 leaves the fewest classes below their level."""
 
 
 @dataclass(frozen=True)

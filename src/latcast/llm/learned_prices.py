@@ -55,8 +55,9 @@ _FEWEST_FOR_A_LINE = 3
 _STEPS, _USUAL_ERROR = 10, 0.1
 """Steps of a line's fit, and its usual relative error."""
 
-_DOUBT, _FURTHEST = 0.36, 1.5
-"""Measurements' worth of doubt that a graph takes longer than by its prices, and the most, in logarithms, that one may say."""
+_DOUBT, _FURTHEST = 1.0, 1.5
+"""Measurements' worth of doubt that a graph takes longer than by its prices, the best for what is held out of 0.1, 0.36, 1
+and 100; and the most, in logarithms, that one may say."""
 
 _OF_THE_PEAK: Mapping[Phase, float] = {"decode": 0.55, "prefill": 0.4}
 """Part of a chip's bandwidth or peak that calculators count with."""
