@@ -32,13 +32,14 @@ def test_weights_follow_the_evidence_and_the_pool() -> None:
     assert weights({"learned": 1.0})[1] < 1e-4
 
 
-def test_errors_within_what_is_expected_score_better_than_wild_ones() -> None:
-    near, far = (left_out_score(np.full(3, error), np.full(3, 0.01)) for error in (0.1, 0.5))
+def test_evidence_falls_with_the_mean_error_on_networks_left_out() -> None:
+    # 2 % of every error is no difference; a logarithm of 1 and more is far off.
+    near, far = (left_out_score(np.array(error)) for error in ([0.1, -0.2, 0.06], [0.3, 0.3, -0.12]))
 
-    assert near == pytest.approx(3 * (-0.5 * np.log(0.01) - 3.5 * np.log(7 / 6)))
-    assert near > far
-    # Sure of itself and right is better than unsure and right.
-    assert left_out_score(np.zeros(1), np.array([0.01])) > left_out_score(np.zeros(1), np.array([1.0]))
+    assert near == pytest.approx(-3 * np.log(0.12 + 0.02))
+    assert near - far == pytest.approx(3 * np.log(0.26 / 0.14))
+    assert left_out_score(np.array([2.0])) == left_out_score(np.array([-1.0]))
+    assert left_out_score(np.zeros(0)) == 0.0
 
 
 def test_flops_and_memory_recovers_prices_from_exact_latencies() -> None:

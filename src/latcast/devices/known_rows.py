@@ -259,7 +259,7 @@ def _candidate(
     variance = (PRIOR_COUNT * PRIOR_VARIANCE + float((np.minimum(np.abs(judged), 1.0) ** 2).sum())) / (PRIOR_COUNT + len(judged))
     own = known - states_log_ms(mean[None], model.known_terms, model.known_basis)[0] - memory.offsets
     noise = float(np.sqrt(variance / (1 - memory.explained)))
-    score = left_out_score(error, np.full(len(error), variance))
+    score = left_out_score(error)
     # A row of another runtime says nothing of what is priced by runtime, until the device itself ran some of it.
     stated = stated_variance(stated_prices(covariates))
     seen_share = linearised(mean, seen.terms, seen.basis)[1][:, :TERM_COUNT]

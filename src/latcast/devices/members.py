@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from latcast.predictors.network_features import ALIKE, BASE_TERMS, TERM_NAMES, TERM_UNITS
-from latcast.predictors.platform_posterior import Observed, Posterior, Prior, student_log_density
+from latcast.predictors.platform_posterior import Observed, Posterior, Prior
 
 if TYPE_CHECKING:
     from latcast.devices.device_model import DeviceModel
@@ -39,7 +39,7 @@ class Candidate:
     Attributes:
         name: Of the member.
         mean, covariance, noise, scale: See :class:`latcast.predictors.device_forecast.Member`.
-        score: Logarithm of the density with which it predicts each measured network from the others, summed.
+        score: How well it predicts each measured network from the others; see :func:`left_out_score`.
         error: (networks,) logarithm of what was measured over what the others predict.
         weight: (networks,) Student's weight of each: well below 1 where it does not fit.
         prior_covariance: Of the state, before anything was measured.
@@ -59,19 +59,24 @@ class Candidate:
 
     @classmethod
     def of(cls, name: str, prior: Prior, found: Posterior) -> Candidate:
-        score = left_out_score(found.left_out_error, found.left_out_variance * found.scale)
+        score = left_out_score(found.left_out_error)
         return cls(
             name, found.mean, found.covariance, prior.noise, found.scale, score, found.left_out_error, found.weights,
             prior.covariance,
         )  # fmt: skip
 
 
-SCORE_DEGREES = 6.0
+LEAST_ERROR = 0.02
+"""Mean logarithmic error below which members are alike: latencies are not known better."""
 
 
-def left_out_score(error: np.ndarray, variance: np.ndarray) -> float:
-    """Return the logarithm of the density of all left-out errors."""
-    return float(student_log_density(error, variance, SCORE_DEGREES).sum())
+def left_out_score(error: np.ndarray) -> float:
+    """Return the logarithm of a member's evidence: the less, the farther off it is on networks left out, on average.
+
+    Args:
+        error: (networks,) logarithm of what was measured over what the others predict.
+    """
+    return -len(error) * float(np.log(np.minimum(np.abs(error), 1.0).mean() + LEAST_ERROR)) if len(error) else 0.0
 
 
 PriorOf = Callable[["DeviceModel", str, Mapping[str, float], Observed, str], Prior | None]
@@ -290,7 +295,7 @@ def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int) -> Cand
     state = np.zeros(TERM_COUNT + basis)
     price = np.where(BASE_TERMS == 0, prices[0], np.where(BASE_TERMS <= 2, prices[1], np.where(BASE_TERMS == 4, prices[2], 0.0)))
     state[:TERM_COUNT] = np.log(np.maximum(price / TERM_UNITS, 1e-9))
-    score = left_out_score(error, np.full(count, deviation**2))
+    score = left_out_score(error)
     certain = np.zeros((len(state), len(state)))
     return Candidate(
         FLOPS_AND_MEMORY, state, certain, deviation, 1.0, score, error, np.ones(count), certain,

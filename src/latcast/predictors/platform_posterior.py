@@ -73,7 +73,6 @@ class Posterior:
         scale: Factor on variances: how far the observations deviate against what the prior expects.
         weights: (observations,) Student's weight of each: well below 1 where it does not fit.
         left_out_error: (observations,) observed logarithm less what the others predict.
-        left_out_variance: (observations,) of that, without ``scale``.
     """
 
     prior: Prior
@@ -82,7 +81,6 @@ class Posterior:
     scale: float
     weights: np.ndarray
     left_out_error: np.ndarray
-    left_out_variance: np.ndarray
 
     def log_ms(self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance of logarithms of latencies, each (networks,); arguments as in :class:`Observed`."""
@@ -122,7 +120,7 @@ def posterior(prior: Prior, observed: Observed, *, start: np.ndarray | None = No
     n = len(observed.log_ms)
     if not n:
         nothing = np.zeros(0)
-        return Posterior(prior, prior.mean, prior.covariance, 1.0, nothing, nothing, nothing)
+        return Posterior(prior, prior.mean, prior.covariance, 1.0, nothing, nothing)
     state = prior.mean.copy()
     if start is not None:
         state = start.copy()
@@ -170,4 +168,4 @@ def posterior(prior: Prior, observed: Observed, *, start: np.ndarray | None = No
     else:
         misfit += float(away @ precision @ away)
     scale = (PRIOR_SCALE_WEIGHT + misfit) / (PRIOR_SCALE_WEIGHT + n)
-    return Posterior(prior, state, covariance, scale, weights, residual / kept, variance / weights / kept)
+    return Posterior(prior, state, covariance, scale, weights, residual / kept)
