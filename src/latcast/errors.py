@@ -42,6 +42,11 @@ def abridged(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number with what it counts: "1 network", "3 networks"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text

@@ -113,6 +113,16 @@ def read_json(path: Path, *, error: type[LatcastError]) -> Any:
     return parse_json(read_bytes(path, error=error), str(path), error=error)
 
 
+def check_schema(found: int, newest: int, place: str, *, error: type[LatcastError]) -> None:
+    """Refuse a file of a later version than this latcast reads.
+
+    Raises:
+        LatcastError: As ``error``, beginning with ``place``.
+    """
+    if found > newest:
+        raise error(f"{place}: found schema {found}, expected {newest} or older; update latcast to read it")
+
+
 def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> Any:
     """Return a JSON value with finite numbers, integers of 64 bits, and limited nesting, from UTF-8 or text.
 

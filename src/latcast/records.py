@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from latcast.errors import LatcastError, MeasurementError
+from latcast.reading import check_schema
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 
 SCHEMA_VERSION = 1
@@ -342,9 +343,9 @@ class Measurement(Tabular):
             MeasurementError: A newer schema, a field is missing, unknown or of another type, a number is out of its range, or
                 fields contradict each other.
         """
-        version = data.get("schema", SCHEMA_VERSION) if isinstance(data, Mapping) else SCHEMA_VERSION
-        if type(version) is int and version > SCHEMA_VERSION:
-            raise MeasurementError(f"measurement of schema {version}, this latcast reads up to {SCHEMA_VERSION}; update latcast")
+        version = data.get("schema") if isinstance(data, Mapping) else None
+        if type(version) is int:
+            check_schema(version, SCHEMA_VERSION, "a measurement", error=MeasurementError)
         fields = _fields("a measurement", data, _MEASUREMENT, needed=("platform", "reference"))
         fields.pop("schema", None)
         fields["reference"] = Reference.from_json(fields["reference"])

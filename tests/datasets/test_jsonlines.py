@@ -57,7 +57,7 @@ def test_empty_lines_are_skipped(tmp_path: Path) -> None:
         ("{not json", "not JSON"),
         ("[1, 2]", "a list where a measurement, a JSON object, was expected"),
         ("{}", "not a measurement of schema 1"),
-        (json.dumps(record(schema=9)), "measurement of schema 9, this latcast reads up to 1; update latcast"),
+        (json.dumps(record(schema=9)), "a measurement: found schema 9, expected 1 or older; update latcast"),
         (json.dumps(record(colour="red")), "colour"),
         (json.dumps(record(platform="my phone")), "'my phone' is not a platform id"),
         (json.dumps(record(rounds=[0])), "2 runs_ms but 1 rounds"),

@@ -70,7 +70,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_refused(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latcast.datasets.variants_file.VARIANTS_SCHEMA", 0)
-    with pytest.raises(DatasetError, match="schema 1, this latcast reads up to 0"):
+    with pytest.raises(DatasetError, match="found schema 1, expected 0 or older"):
         read_variants(file)
 
 

@@ -208,7 +208,7 @@ class TestBrokenFiles:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"schema": 2}, "schema 2, this latcast reads up to 1"),
+            ({"schema": 2}, "found schema 2, expected 1 or older"),
             ({"takes": [{"operators": ["Conv"], "when": {"colour": 1}}]}, "no condition is called 'colour'; known: alone"),
             ({"takes": [{"operators": ["Conv"], "confidence": "sure"}]}, "confidence 'sure'; expected one of documented"),
             ({"takes": [{"operators": "Conv"}]}, "a rule's operators are 'Conv', expected a list"),

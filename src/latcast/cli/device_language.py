@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from latcast.cli.output import print_json, print_table, warn
+from latcast.errors import counted
 from latcast.records import UNSTATED
 
 UNKNOWN = "unknown-device/llama.cpp-unstated/cpu4/unstated"
@@ -79,8 +80,7 @@ def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], ou
         return
     if not machine.chip:
         warn(f"nothing is known of the chip of {name}; --chip names it")
-    count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
-    print_table(f"{platform}: learned from {count}", ("model", "quantisation"), pairs)
+    print_table(f"{platform}: learned from {counted(len(pairs), 'pair')}", ("model", "quantisation"), pairs)
     errors = ", ".join(f"{phase} ±{error:.0f} %" for phase, error in expected.items())
     print(f"expected error of other models: {errors}; {'written: ' + str(written) if output else 'known by its name now'}")
 

@@ -11,7 +11,7 @@ from typer import Context, Option
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
 from latcast.cli.predict import print_parts, print_predictions, print_top, warn_of
-from latcast.errors import LatcastError
+from latcast.errors import LatcastError, counted
 
 if TYPE_CHECKING:
     from latcast.kernels.partitioning import Fallback
@@ -175,7 +175,7 @@ def _said(hint: Hint) -> str:
 
 
 def _fallback_line(fallback: Fallback) -> str:
-    parts = f"{fallback.partitions} {'partition' if fallback.partitions == 1 else 'partitions'} on the {fallback.unit.upper()}"
+    parts = f"{counted(fallback.partitions, 'partition')} on the {fallback.unit.upper()}"
     return (
         f"on the CPU: {fallback.operators_on_cpu} of {fallback.operators} operators, as {fallback.name} does not take "
         f"{', '.join(fallback.on_cpu)}; {parts}, {fallback.crossings} crossings of {fallback.crossing_bytes / 1e6:.3g} MB, about "

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import console, print_json, print_table
-from latcast.errors import HubError
+from latcast.errors import HubError, counted
 from latcast.extras import require
 from latcast.folders import data_folder, made
 
@@ -258,8 +258,8 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
         print_json(newest)
     else:
         error = f"MAPE {version.held_out['mape']:.1f} % on held-out devices" if version.held_out else version.note
-        platforms = "1 platform" if version.platforms == 1 else f"{version.platforms} platforms"
-        print(f"version {version.number} ({version.model}): {platforms}, {version.networks} networks; {error}")
+        fitted = f"{counted(version.platforms, 'platform')}, {counted(version.networks, 'network')}"
+        print(f"version {version.number} ({version.model}): {fitted}; {error}")
 
 
 def unlink(

@@ -15,7 +15,7 @@ from latcast.datasets.variants import FAMILIES, RUNTIMES, GraphFacts, Variant
 from latcast.errors import DatasetError, MeasurementError
 from latcast.extras import require
 from latcast.folders import replacing
-from latcast.reading import parse_json, require_regular
+from latcast.reading import check_schema, parse_json, require_regular
 from latcast.records import Reference
 
 if TYPE_CHECKING:
@@ -123,8 +123,7 @@ def _opened(path: Path | str) -> pyarrow.parquet.ParquetFile:
         raise DatasetError(
             f"{path} has the schema {schema!r} and {file.metadata.num_rows} rows; expected a number and at most {MOST_ROWS} rows"
         )
-    if schema > VARIANTS_SCHEMA:
-        raise DatasetError(f"{path} has schema {schema}, this latcast reads up to {VARIANTS_SCHEMA}; update latcast")
+    check_schema(schema, VARIANTS_SCHEMA, str(path), error=DatasetError)
     return file
 
 

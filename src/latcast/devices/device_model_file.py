@@ -14,7 +14,7 @@ from latcast.devices.device_model import KINDS, TERM_COUNT, Arbitration, DeviceM
 from latcast.errors import DatasetError, LatcastError
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.process_basis import ProcessBasis
-from latcast.reading import parse_json, parse_tensors, read_bytes
+from latcast.reading import check_schema, parse_json, parse_tensors, read_bytes
 from latcast.records import Reference
 
 SCHEMA = 3
@@ -44,8 +44,7 @@ def _read(path: Path) -> DeviceModel:
     try:
         arrays, metadata = parse_tensors(data, error=DatasetError)
         header = parse_json(metadata["model"], str(path), error=DatasetError)
-        if header["schema"] > SCHEMA:
-            raise DatasetError(f"{path}: found schema {header['schema']}, expected {SCHEMA} or older; update latcast to read it")
+        check_schema(header["schema"], SCHEMA, str(path), error=DatasetError)
         return _model(header, arrays)
     except DatasetError:
         raise

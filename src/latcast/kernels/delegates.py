@@ -23,6 +23,7 @@ from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.table import view_of
 from latcast.kernels.kernel import operator_class
+from latcast.reading import check_schema
 from latcast.records import Platform
 from latcast.registry import Registry
 
@@ -177,8 +178,7 @@ class Delegate:
                 have.
         """
         try:
-            if data["schema"] > DELEGATE_SCHEMA:
-                raise BundleError(f"{name}: schema {data['schema']}, this latcast reads up to {DELEGATE_SCHEMA}; update latcast")
+            check_schema(data["schema"], DELEGATE_SCHEMA, name, error=BundleError)
             partitions, crossing = data["partitions"], data["crossing"]
             return cls(
                 name,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from latcast.errors import abridged
+from latcast.errors import abridged, counted
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.graph.operators.table import sized_by_values
@@ -153,13 +153,12 @@ class Partitioning:
         elif not self.partitions:
             text = f"nothing runs on the {unit} ({share} on the CPU): {title} does not take {abridged(names, MOST_NAMES)}"
         else:
-            count, crossings = len(self.partitions), len(self.crossings)
+            partitions, crossings = counted(len(self.partitions), "partition"), counted(len(self.crossings), "crossing")
             outside = f", {self.left} of them only because they lie outside the {unit}'s partitions" if self.left else ""
             text = (
-                f"{abridged(names, MOST_NAMES)} {'run' if len(names) > 1 else 'runs'} on the CPU ({share}{outside}): {count} "
-                f"partition{'s' if count > 1 else ''} on the {unit}, {crossings} crossing{'s' if crossings > 1 else ''} of "
-                f"{self.crossing_bytes / 1e6:.3g} MB together, about {self.crossing_ms:.2g} ms (an estimate) that the latency "
-                "does not hold"
+                f"{abridged(names, MOST_NAMES)} {'run' if len(names) > 1 else 'runs'} on the CPU ({share}{outside}): "
+                f"{partitions} on the {unit}, {crossings} of {self.crossing_bytes / 1e6:.3g} MB together, about "
+                f"{self.crossing_ms:.2g} ms (an estimate) that the latency does not hold"
             )
         return text + ("; these rules are uncertain" if self.delegate.confidence == "low" else "")
 

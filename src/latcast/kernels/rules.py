@@ -24,7 +24,7 @@ from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
 from latcast.kernels.layouts import LayoutRules
 from latcast.kernels.selection import MOST_COMMON_FAMILY, SELECTIONS, family_named, family_names, family_of_device, selection_of
-from latcast.reading import read_json
+from latcast.reading import check_schema, read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry
 
@@ -165,8 +165,7 @@ class FusionRules:
         version = data.get("schema") if isinstance(data, Mapping) else None
         if not isinstance(version, int):
             raise BundleError(f"{source}: not fusion rules: found no 'schema', expected a JSON object that names it")
-        if version > RULES_SCHEMA:
-            raise BundleError(f"{source}: schema {version}, this latcast reads up to {RULES_SCHEMA}; update latcast")
+        check_schema(version, RULES_SCHEMA, source, error=BundleError)
         known = {each.name for each in fields(cls)} | {"schema", "extends"}
         unknown = sorted(set(data) - known)
         if unknown:

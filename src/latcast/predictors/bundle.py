@@ -46,7 +46,7 @@ from latcast.predictors.kernel_predictor import (
 )
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
-from latcast.reading import parse_json, parse_tensors
+from latcast.reading import check_schema, parse_json, parse_tensors
 from latcast.records import Platform
 from latcast.version import VERSION
 
@@ -255,10 +255,7 @@ def _document(files: BundleFiles, name: str) -> dict[str, Any]:
     schema = document.get("schema") if isinstance(document, dict) else None
     if not isinstance(schema, int):
         raise files.damaged(name, "found no schema version, expected a JSON object with 'schema'")
-    if schema > BUNDLE_SCHEMA:
-        raise BundleError(
-            f"{files.path}: {name}: found schema {schema}, expected {BUNDLE_SCHEMA} or older; update latcast to read it"
-        )
+    check_schema(schema, BUNDLE_SCHEMA, f"{files.path}: {name}", error=BundleError)
     return document
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latcast.errors import BundleError, UnknownPlatformError, abridged
+from latcast.errors import BundleError, UnknownPlatformError, abridged, counted
 from latcast.folders import bundles_folder
 from latcast.predictors.bundle import read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
@@ -349,7 +349,7 @@ MOST_LISTED = 8
 
 
 def _nothing_found(text: str, names: list[str], problems: Sequence[str]) -> str:
-    damaged = f" ({len(problems)} bundle(s) there cannot be read: {problems[0]})" if problems else ""
+    damaged = f" ({counted(len(problems), 'bundle')} there cannot be read: {problems[0]})" if problems else ""
     if not names:
         return (
             f"no predictor for '{text}': found no bundles in {bundles_folder()}{damaged}; "

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from latcast.errors import counted
 from latcast.predictors.analytical import throughputs
 from latcast.predictors.prediction import MEASURED_THERE, Grade
 
@@ -201,7 +202,7 @@ def graded(
     elif unshown >= LARGE_SHARE:
         why = f"{100 * overhead:.0f} % of it is overhead"
     elif learned < FEWEST_NETWORKS and (card.get("model") == POSTERIOR or card.get("learn_from") == "networks"):
-        why = f"learned from {learned} network{'' if learned == 1 else 's'}" if learned else "no network measured there"
+        why = f"learned from {counted(learned, 'network')}" if learned else "no network measured there"
     elif unlike >= LARGE_SHARE:
         why = f"{100 * unlike:.0f} % of it is by unseen kernels"
     elif judged is None:

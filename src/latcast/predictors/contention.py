@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from latcast.errors import counted
 from latcast.predictors.conditions import PROGRAMS, SAME, Contended, parse_beside
 from latcast.predictors.own_device import found_out, keep_found
 from latcast.predictors.prediction import Prediction
@@ -76,7 +77,6 @@ def contended(found: Prediction, beside: str) -> Prediction:
         said = Contended(beside, f"no network was measured beside such programs on the {kind} of {platform}{mend}")
     else:
         count = min(len(factors[each]) for each in programs)
-        measured = f"{count} network{'' if count == 1 else 's'} measured beside such programs on this device"
-        basis = f"{measured}; the same factor for every network"
+        basis = f"{counted(count, 'network')} measured beside such programs on this device; the same factor for every network"
         said = Contended(beside, basis, *found.slowed_ms(*factor))
     return replace(found, contended=(*found.contended, said))

@@ -26,7 +26,7 @@ from latcast.predictors.intervals import Interval
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.process_basis import ProcessBasis
-from latcast.reading import parse_json, parse_tensors
+from latcast.reading import check_schema, parse_json, parse_tensors
 
 SCHEMA = 3
 
@@ -52,8 +52,7 @@ class PoolFile:
         try:
             self._arrays, texts = parse_tensors(data, error=BundleError)
             index = parse_json(texts["pool"], "its index", error=BundleError)
-            if index["schema"] > SCHEMA:
-                raise BundleError(f"found schema {index['schema']}, expected {SCHEMA} or older; update latcast to read it")
+            check_schema(index["schema"], SCHEMA, "its index", error=BundleError)
             if tuple(index["terms"]) != TERM_NAMES:
                 raise BundleError("its terms are of another version; get the file of this version")
             self._row = {str(name): row for row, name in enumerate(index["ids"])}

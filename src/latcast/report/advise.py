@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latcast.chips.chip_names import COPY, devices_named
-from latcast.errors import LatcastError
+from latcast.errors import LatcastError, counted
 from latcast.forecast import platforms_named, predict
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.intervals import LEVEL
@@ -325,6 +325,6 @@ def _reasons(gains: Sequence[KernelGain], a: Prediction, b: Prediction) -> Itera
         if part is not None and part.operators_on_cpu:
             yield (
                 f"on {found.platform} {part.operators_on_cpu} of {part.operators} operators fall back to the CPU "
-                f"({', '.join(part.on_cpu[:MOST_REASONS])}), {part.partitions} partition{'' if part.partitions == 1 else 's'}"
+                f"({', '.join(part.on_cpu[:MOST_REASONS])}), {counted(part.partitions, 'partition')}"
                 + (f"; its latency is of all of them on the {part.unit}" if _falls_back(found) else "")
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from latcast.errors import LatcastError, ModelError
+from latcast.errors import LatcastError, ModelError, counted
 from latcast.forecast import On, is_one, load_all
 from latcast.graph import edits
 from latcast.graph.ir import Graph
@@ -282,10 +282,10 @@ def _hint(change: Change, before: Prediction, after: Prediction, correlation: fl
 def changes_of(graph: Graph, base: Prediction, resized: Callable[[Shapes], Graph]) -> Iterator[Change]:
     for function, places in edits.activations(graph).items():
         names = tuple(node.name for nodes in places for node in nodes)
-        text = f"replace {function.replace('_', '-')} by relu ({_count(len(places), 'place')})"
+        text = f"replace {function.replace('_', '-')} by relu ({counted(len(places), 'place')})"
         yield Change("activation", text, edits.with_relu(graph, function), function, names)
     if norms := edits.foldable_batch_norms(graph):
-        text = f"fold {_count(len(norms), 'batch normalisation')} into the weights before"
+        text = f"fold {counted(len(norms), 'batch normalisation')} into the weights before"
         yield Change("batch_norm", text, edits.without_batch_norms(graph), "batch_norm", tuple(node.name for node in norms))
     for depthwise in (True, False):
         if nodes := edits.large_convolutions(graph, depthwise=depthwise):
@@ -293,7 +293,7 @@ def changes_of(graph: Graph, base: Prediction, resized: Callable[[Shapes], Graph
             text = f"{'depthwise ' if depthwise else ''}kernels {_listed([f'{size}x{size}' for size in sizes])} -> 3x3"
             changed = edits.with_small_kernels(graph, depthwise=depthwise)
             names = tuple(node.name for node in nodes)
-            yield Change("kernel_size", f"{text} ({_count(len(nodes), 'place')})", changed, f"kernels {depthwise}", names)
+            yield Change("kernel_size", f"{text} ({counted(len(nodes), 'place')})", changed, f"kernels {depthwise}", names)
     yield from _channel_changes(graph, base)
     if smaller := edits.smaller_images(graph):
         try:
@@ -334,10 +334,6 @@ def _spent_ms(graph: Graph, group: edits.ChannelGroup, kernel_of: dict[str, Kern
         for node in (graph.producers[tensor], *graph.consumers.get(tensor, ()))
     }
     return sum(touching.values())
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from latcast.errors import RuntimeFailure
+from latcast.errors import RuntimeFailure, counted
 from latcast.graph.ir import Graph
 from latcast.runtimes.protocol import Runtime
 
@@ -86,7 +86,7 @@ def checked_inputs(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarra
     """
     if len(inputs) != len(graph.inputs):
         names = ", ".join(graph.inputs)
-        raise RuntimeFailure(f"'{graph.name}' has {len(graph.inputs)} input(s) ({names}); {len(inputs)} were given")
+        raise RuntimeFailure(f"'{graph.name}' has {counted(len(graph.inputs), 'input')} ({names}); {len(inputs)} were given")
     arrays = []
     for name, given in zip(graph.inputs, inputs, strict=True):
         tensor = graph.tensors[name]

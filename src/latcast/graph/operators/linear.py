@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
+from latcast.errors import counted
 from latcast.graph.ir import Tensor
 from latcast.graph.operators.table import InferShapes, Kind, Operator, OperatorView, define
 
@@ -83,7 +84,7 @@ def infer_conv(view: OperatorView) -> list[Tensor]:
     if len(x) != len(w) or len(x) < 3:
         raise view.fail(f"input rank {len(x)} and weight rank {len(w)} do not belong together")
     if x[1] != w[1] * groups or w[0] % groups:
-        raise view.fail(f"{x[1]} input channels do not fit a weight of shape {list(w)} in {groups} group(s)")
+        raise view.fail(f"{x[1]} input channels do not fit a weight of shape {list(w)} in {counted(groups, 'group')}")
     return [Tensor((x[0], w[0], *window_output(view, x[2:], w[2:])), view.dtype())]
 
 

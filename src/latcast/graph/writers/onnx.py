@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
+from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError, counted
 from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.ir import AttributeValue, Graph, Node
 from latcast.graph.operators import Kind, operators
@@ -231,7 +231,7 @@ def _admits(node: Node, opset: int) -> str | None:
     if schema.deprecated:
         return f"{node.op_type} was removed"
     if len(node.inputs) > schema.max_input:
-        return f"{node.op_type} has at most {schema.max_input} input(s) there, this one {len(node.inputs)}"
+        return f"{node.op_type} has at most {counted(schema.max_input, 'input')} there, this one {len(node.inputs)}"
     for key in node.attributes:
         allowed = (key in schema.attributes or (node.op_type, key) in _OBSOLETE_ATTRIBUTES
                    or (node.op_type, key) in _INPUT_OF_ATTRIBUTE)  # fmt: skip

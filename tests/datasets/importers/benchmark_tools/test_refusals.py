@@ -241,7 +241,7 @@ class TestManifest:
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
-            (None, "is not a kit: cannot read manifest.json"), ('{"schema": 99}', "is of schema 99, this latcast reads 1"),
+            (None, "is not a kit: cannot read manifest.json"), ('{"schema": 99}', "found schema 99, expected 1 or older"),
             ('{"schema": 1}', "is not a manifest of a kit: 'networks'"), ("[]", "is not a manifest of a kit"),
         ],
     )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import DatasetError, MeasurementError
-from latcast.reading import read_json
+from latcast.reading import check_schema, read_json
 from latcast.records import SCHEMA_VERSION, Reference
 
 MANIFEST_FILE = "manifest.json"
@@ -76,10 +76,7 @@ class KitManifest:
                 f"{folder} is not a kit: cannot read {file.name} ({problem}); expected a folder written by latcast device kit"
             ) from problem
         try:
-            if document["schema"] > SCHEMA_VERSION:
-                raise DatasetError(
-                    f"{file} is of schema {document['schema']}, this latcast reads {SCHEMA_VERSION}; update latcast"
-                )
+            check_schema(document["schema"], SCHEMA_VERSION, str(file), error=DatasetError)
             networks = tuple(
                 KitNetwork(
                     str(item["name"]),
