@@ -180,7 +180,7 @@ class TestFinding:
     def test_a_damaged_bundle_is_mentioned_where_nothing_is_found(self, stocked: Path) -> None:
         (stocked / "broken.zip").write_bytes(b"PK")
 
-        with pytest.raises(UnknownPlatformError, match=r"1 bundle\(s\) there cannot be read: .*broken\.zip"):
+        with pytest.raises(UnknownPlatformError, match=r"1 bundle there cannot be read: .*broken\.zip"):
             bundle_index.resolve_platform("a03s/pytorch-2.0/4small/int8")
 
     def test_an_empty_folder_says_where_it_looked_and_what_to_do(self, home: Path) -> None:

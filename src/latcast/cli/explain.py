@@ -11,10 +11,9 @@ from typer import Context, Option
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
 from latcast.cli.predict import print_parts, print_predictions, print_top, warn_of
-from latcast.errors import LatcastError, counted
+from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
-    from latcast.kernels.partitioning import Fallback
     from latcast.report.app import AppPart
     from latcast.report.explain import Explanation, Hint
 
@@ -89,8 +88,6 @@ def _print(found: Explanation, top: int, all_hints: bool) -> None:
     prediction = found.prediction
     print_predictions([prediction])
     print(f"\n{found.memory_line()}")
-    if prediction.fallback is not None and prediction.fallback.operators_on_cpu:
-        print(_fallback_line(prediction.fallback))
     print()
     print_parts(prediction, "type")
     if any(kernel.module for kernel in prediction.kernels):
@@ -172,12 +169,3 @@ def _print_hints(title: str, hints: Sequence[Hint], level: float | None) -> None
 def _said(hint: Hint) -> str:
     operators = hint.operators_on_cpu
     return hint.text + (f"; {abs(operators)} operators {'fewer' if operators < 0 else 'more'} on the CPU" if operators else "")
-
-
-def _fallback_line(fallback: Fallback) -> str:
-    parts = f"{counted(fallback.partitions, 'partition')} on the {fallback.unit.upper()}"
-    return (
-        f"on the CPU: {fallback.operators_on_cpu} of {fallback.operators} operators, as {fallback.name} does not take "
-        f"{', '.join(fallback.on_cpu)}; {parts}, {fallback.crossings} crossings of {fallback.crossing_bytes / 1e6:.3g} MB, about "
-        f"{fallback.crossing_ms:.2g} ms that the latency does not hold"
-    )

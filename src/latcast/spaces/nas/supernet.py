@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.errors import ModelError
+from latcast.errors import ModelError, counted
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Shape
 from latcast.records import Reference
@@ -202,7 +202,7 @@ class Supernet:
             given = parameters[name]
             listed = given if isinstance(given, list | tuple) else [given]
             if len(listed) != count or not all(isinstance(value, int | float) for value in listed):
-                raise ModelError(f"'{name}' of the space '{self.name}' is {given!r}; expected {count} number(s)")
+                raise ModelError(f"'{name}' of the space '{self.name}' is {given!r}; expected {counted(count, 'number')}")
             values[name] = np.asarray(listed)[None, :]
         return values
 
