@@ -45,6 +45,7 @@ from benchmarks import (
     start,
     sustained,
 )
+from benchmarks.hub import attack
 from benchmarks.judge import Row, markdown_table, table, target_cell
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
 from latcast.errors import LatcastError
@@ -252,6 +253,8 @@ MADE: Mapping[str, Callable[[], str]] = {
     "devices-pool": lambda: "{chips:,} chips, {platforms:,} platforms and {networks:,} networks".format_map(kept("devices")),
     "facts": devices.facts_table,
     "suggested": devices.suggested_table,
+    "hub-poison": attack.poison_table,
+    "hub-doubt": attack.doubts_table,
     "language-speeds": llm.speeds_table,
     "phones": phones.phones_table,
     "known-devices": lambda: str(len({each.device for each in latcast.platforms() if each.source == "shipped"})),
