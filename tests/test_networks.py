@@ -120,3 +120,8 @@ def test_a_reference_to_a_file_changes_with_its_content(tmp_path: Path) -> None:
     path.write_bytes(b"two")
     assert resolve_model(path).key != first.key
     assert first.parameters["path"] == str(path.resolve())
+
+
+def test_shapes_without_a_name_are_refused_with_the_form() -> None:
+    with pytest.raises(ModelError, match=r"found shapes=\(1, 3, 8, 8\), expected .*shapes=\{'input': \(1, 3, 8, 8\)\}"):
+        ModelOptions((1, 3, 8, 8))  # type: ignore[arg-type]

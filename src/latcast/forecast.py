@@ -102,7 +102,8 @@ def platforms_meant(
             raise UnknownPlatformError(f"no predictor for '{text}'; {what_to_name(text)}; all: latcast platforms") from None
         if note is not None and found.note:
             note(found.note)
-        return [*map(resolve_platform, found.taken), *found.from_chip]
+        taken = map(resolve_platform, found.taken)
+        return [*(_loaded(each).standing_in() if found.alike else each for each in taken), *found.from_chip]
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,16 @@ class Meaning:
         platforms: Ids of all known ones that it names.
         taken: Of these the best known of each kind of unit.
         from_chip: Where nothing was measured on the device, predictors of its units from what is known of its chip; of those
-            that were measured in another bin of its silicon there are none.
+            that were measured on other devices with its silicon there are none.
         note: What was taken, in a sentence; empty where the text is the id of one platform, or names only one.
+        alike: Whether the platforms are of other devices with the same silicon, for which their predictors stand in.
     """
 
     platforms: tuple[str, ...]
     taken: tuple[str, ...]
     from_chip: tuple[PlatformPredictor, ...]
     note: str
+    alike: bool = False
 
 
 def meaning_of(
@@ -163,10 +166,10 @@ def meaning_of(
     found = tuple(each for each in unmeasured_platforms(named, known) if Unit.parse(each.platform.unit).kind not in measured)
     said = []
     if not named.is_id:
-        said += ["from the same unit in another bin of its silicon"] if taken else []
+        said += ["from other devices with its silicon"] if taken else []
         said += ["from its chip"] if found else []
     note = f"'{text}' is answered {' and '.join(said)}" if said else ""
-    return Meaning(named.platforms, taken, found, note)
+    return Meaning(named.platforms, taken, found, note, named.alike)
 
 
 def _unmeasured_units(named: Named) -> str:
@@ -183,8 +186,17 @@ def _unmeasured_units(named: Named) -> str:
     return f"; nothing was measured on its {units}, which the chip answers for: '{named.device} {others[0]}'"
 
 
-def platforms_named(text: str) -> list[str]:
+def all_platforms_of(text: str) -> dict[str, On]:
+    """Return all platforms that a text names by their ids; those of other devices stand in for the one that is named."""
+    ids, alike = platforms_named(text)
+    return {name: load(name).standing_in() if alike else name for name in ids}
+
+
+def platforms_named(text: str) -> tuple[list[str], bool]:
     """Return the ids of all platforms that a text names: those of a pattern, those that begin so, or a device's or chip's.
+
+    Returns:
+        The ids, and whether they are of other devices with the silicon of the one that is named.
 
     Raises:
         UnknownNameError: A pattern matches none.
@@ -192,27 +204,27 @@ def platforms_named(text: str) -> list[str]:
     """
     known = platform_ids()
     if is_pattern(text):
-        return matched(text, known, "platform", "latcast platforms")
+        return matched(text, known, "platform", "latcast platforms"), False
     parts = text.rstrip("/").split("/")
     found = [name for name in known if name.split("/")[: len(parts)] == parts]
-    if not found:
-        from latcast.predictors.platform_names import read_name
+    if found:
+        return found, False
+    from latcast.predictors.platform_names import read_name
 
-        named = read_name(text, known)
-        if named is None:
-            raise UnknownPlatformError(f"no platform of '{text}' is known; {what_to_name(text)}; all: latcast platforms")
-        if not named.platforms:
-            raise UnknownPlatformError(
-                f"nothing was measured on '{text}'; its chip answers: latcast predict MODEL --on '{text}'; "
-                f"devices like it: latcast platforms --find '{named.device}'"
-            )
-        found = [*named.platforms]
-    return found
+    named = read_name(text, known)
+    if named is None:
+        raise UnknownPlatformError(f"no platform of '{text}' is known; {what_to_name(text)}; all: latcast platforms")
+    if not named.platforms:
+        raise UnknownPlatformError(
+            f"nothing was measured on '{text}'; its chip answers: latcast predict MODEL --on '{text}'; "
+            f"devices like it: latcast platforms --find '{named.device}'"
+        )
+    return [*named.platforms], named.alike
 
 
 def what_to_name(text: str) -> str:
     """Return the middle of a message about a text that names no device: what it is, or is most like, and what to name instead."""
-    from latcast.chips.chip_names import chips_of, find
+    from latcast.chips.chip_names import chip_of, chips_of, find
     from latcast.devices.device_search import nearest_known
     from latcast.predictors.platform_names import read_name
 
@@ -231,6 +243,8 @@ def what_to_name(text: str) -> str:
         such = ", ".join(each.name for each in found[:4])
         many = f"{len(found)} devices and chips, such as {such}; name one" if len(found) > 1 else f"{such}; name that"
         return f"'{text}' is {part} of {many}: latcast platforms --find '{text}'"
+    if (chip := chip_of(text)) is not None:
+        return f"of '{text}' the chip is known: '{chip.name}'; name that"
     said = ""
     words = text.split()
     for place, word in enumerate(words):

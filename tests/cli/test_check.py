@@ -214,3 +214,11 @@ def test_the_hook_checks_the_files_that_it_is_given(budget: Path, model_file: Pa
 
     assert hook["language"] == "python"
     assert found.returncode == 3, found.stderr
+
+
+def test_limits_of_a_device_hold_for_each_of_its_units_and_that_is_said(latcast: Latcast) -> None:
+    both = latcast("check", "resnet18", "--max-ms", "1000", "--on", "raspberry pi 5")
+    one = latcast("check", "resnet18", "--max-ms", "1000", "--on", "raspberry pi 5 cpu")
+
+    assert "limits hold for each of the 2 units that 'raspberry pi 5' means" in both.err
+    assert "limits hold" not in one.err

@@ -97,6 +97,17 @@ class TestCsv:
 
         assert read(tmp_path / "a.csv") == read(tmp_path / "b.csv") == {"resnet18": 105.5}
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Model;Latency (ms)\nresnet18;105,5\nresnet50;1000\n",
+            "name\tms\nresnet18\t105.5\nresnet50\t1000\n",
+            "Network, Inference time [ms]\nresnet18, 105.5\nresnet50, 1000\n",
+        ],
+    )
+    def test_separators_and_headings_of_other_countries_and_people_are_read(self, tmp_path: Path, text: str) -> None:
+        assert read(written(tmp_path, text)) == {"resnet18": 105.5, "resnet50": 1000.0}
+
     def test_every_line_that_is_refused_is_named_and_an_unknown_name_with_those_near(self, tmp_path: Path) -> None:
         file = written(tmp_path, "model,latency_ms\nresnet181,3\nresnet18,4\nmobilnet_v2,5\nx,6\n")
 
@@ -120,8 +131,8 @@ class TestCsv:
         ("text", "reason"),
         [
             (
-                "model;latency_ms\nresnet18;3\n",
-                ":1: found the header 'model;latency_ms', expected a CSV file with the header model,latency_ms",
+                "model,latency_s\nresnet18,3\n",
+                ":1: found the header 'model,latency_s', expected a CSV file with the header model,latency_ms",
             ),
             ("", ":1: found the header '', expected a CSV file with the header model,latency_ms"),
             ("model,latency_ms\n", ":1: no model follows the header"),

@@ -185,6 +185,15 @@ class TestConditions:
 
         assert [CONDITIONS["alone"](graph, node, ["Conv"]) for node in norms] == [True, False, True]
 
+    def test_an_activation_behind_a_normalisation_that_is_folded_is_folded_into_the_convolution_too(self) -> None:
+        b = GraphBuilder("clips")
+        x = b.input((1, 8, 4, 4))
+        after_convolution = b.relu6(b.batch_norm(b.conv(x, 8, 3)))
+        graph = b.finish(b.relu6(b.batch_norm(b.add(after_convolution, x))))
+        clips = graph.nodes_of_type["Clip"]
+
+        assert [CONDITIONS["alone"](graph, node, ["Conv"]) for node in clips] == [False, True]
+
     def test_a_refusal_wins_and_an_operator_without_a_rule_is_not_taken(self) -> None:
         graph, node = graph_of_one("Softmax", (1, 4, 8), {"axis": -1})
         rule = OperatorRule(frozenset({"Softmax"}), {})

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 
+from latcast.chips.chip_names import chip_of
 from latcast.errors import ModelError, UnknownOperatorError, UnknownPlatformError
 from latcast.forecast import load, predict, predict_many
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.predictors.bundle import save_bundle
+from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform, Reference
+from latcast.records import Platform, Reference, Unit
+from latcast.report.advise import advise
 from latcast.spaces.catalogue import build, model
 from latcast.testing.contracts.runtimes import unknown_operator_graph
 
@@ -217,3 +221,69 @@ def test_a_device_of_more_throughput_and_bandwidth_is_not_slower(devices: tuple[
     for network in ("resnet50", "yolo/yolov8n"):
         latencies_ms = [predict(network, each).latency_ms for each in devices]
         assert latencies_ms == sorted(latencies_ms)
+
+
+def test_a_device_that_was_not_measured_is_answered_by_one_with_its_silicon_as_surely_as_such_devices_are_alike() -> None:
+    measured, other = predict("resnet50", "qcs8450-proxy tflite int8"), predict("resnet50", "snapdragon 8 gen 1 tflite npu int8")
+
+    assert other.latency_ms == measured.latency_ms
+    assert other.high_ms / other.low_ms > 2 > measured.high_ms / measured.low_ms
+    assert measured.grade.why == "measured there"
+    assert (other.grade.word, other.grade.why) == ("fair", "measured on another device")
+    assert any("measured on qcs8450-proxy, which has the same silicon" in text for text in other.warnings)
+    from_facts = predict("resnet50", "snapdragon 8 gen 3 npu")
+    assert other.high_ms / other.low_ms < from_facts.high_ms / from_facts.low_ms
+
+
+def test_devices_of_one_silicon_lie_in_the_intervals_of_each_other() -> None:
+    by_silicon: dict[tuple[str, ...], dict[str, str]] = {}
+    for name in platform_ids():
+        device, runtime, unit, precision = name.split("/")
+        kind = Unit.parse(unit).kind
+        chip = chip_of(device, "", kind) if kind in ("cpu", "gpu", "npu") else None
+        if chip is not None:
+            of_device = by_silicon.setdefault((chip.die, runtime, unit, precision), {})
+            of_device.setdefault(device.partition(".")[0], name)
+    shares = []
+    for alike in by_silicon.values():
+        pairs = list(itertools.permutations(list(alike.values())[:2], 2))
+        inside = []
+        for one, another in pairs:
+            there, here = predict("resnet50", load(one).standing_in()), predict("resnet50", another)
+            inside.append(there.low_ms <= here.latency_ms <= there.high_ms)
+        shares += [sum(inside) / len(inside)] if inside else []
+
+    assert len(shares) >= 30
+    assert sum(shares) / len(shares) >= 0.85
+
+
+def test_the_sizes_of_an_input_are_no_example_of_it() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ModelError, match=r"are the numbers \[1, 3, 8, 8\]; expected tensors, such as torch.zeros\(1, 3, 8, 8\)"):
+        predict(torch.nn.ReLU(), "pixel4/tflite-2.10/gpu/fp16", example_inputs=(1, 3, 8, 8))
+
+
+def test_advice_for_a_device_that_was_not_measured_is_as_sure_as_devices_of_its_silicon_are_alike() -> None:
+    found = advise("mobilenet_v2", "oneplus 11 tflite int8")
+
+    assert [each.platform for each in found.choices] == ["qcs8550-proxy/tflite-2.17.0/npu+qairt-2.42.0/int8"]
+    assert found.choices[0].high_ms > 2 * found.choices[0].low_ms
+    assert found.choices[0].grade.why == "measured on another device"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpu", "'gpu' names no device"),
+        ("my laptop", "'my laptop' names no device"),
+        ("cortex-a53", r"'cortex-a53' is the core of \d+ devices and chips, such as .*: latcast platforms --find 'cortex-a53'"),
+        ("coral", "'coral' is part of the name of .*Coral Dev Board"),
+        ("radxa zero", "is part of the name of Radxa Zero 3W; name that"),
+        ("toybrick rk3588 kit", "of 'toybrick rk3588 kit' the chip is known: 'RK3588'; name that"),
+        ("gallaxy s23", "'gallaxy' says nothing of a platform of s23.*nearest devices and chips: Galaxy S23"),
+        ("raspberry pi 5 hailo", "of raspberry pi 5 only the CPU and GPU are known"),
+    ],
+)
+def test_a_text_that_names_no_device_is_answered_with_what_it_is_or_is_like(text: str, said: str) -> None:
+    with pytest.raises(UnknownPlatformError, match=said):
+        predict("resnet18", text)

@@ -34,6 +34,7 @@ SPELLINGS = {
     "iPhone 15 Pro": ("iPhone 15 Pro", "iphone15pro", "iPhone 15 Pro neural engine"),
     "iPad Pro M1": ("iPad Pro M1", "ipad pro m1 gpu"),
     "MacBook Pro M2": ("MacBook Pro M2", "macbook pro m2 cpu"),
+    "MacBook Pro M3 Pro": ("MacBook Pro 14 M3 Pro", "macbook pro 16-inch m3 pro"),
     "Apple M2": ("M2", "Apple M2", "MacBook M2"),
     "Apple A15 Bionic": ("Apple A15", "A15 Bionic"),
     "Huawei Mate 30": ("Huawei Mate 30", "mate 30", "huawei mate30 gpu"),
@@ -163,9 +164,12 @@ def test_a_chip_stands_for_the_platforms_of_all_its_devices() -> None:
         ("Snapdragon 8 Gen 1 NPU", {"qcs8450-proxy"}),
         ("Hailo-15M NPU", set()),  # 11 TOPS, where the Hailo-15H that was measured has 20
         ("Orin NX GPU", set()),  # half of the cores of the AGX Orin that was measured
+        ("OnePlus 11 NPU", {"qcs8550-proxy"}),  # a phone with a chip that was measured
+        ("OnePlus 11 GPU", {"qualcomm-sm8550-ab-snapdragon-8-gen-2"}),
+        ("Galaxy S24 NPU", set()),  # which has one of two chips
     ],
 )
-def test_a_chip_stands_for_a_bin_of_its_silicon_that_has_the_same_unit(text: str, devices: set[str]) -> None:
+def test_a_device_or_chip_is_answered_by_others_of_its_silicon_that_have_the_same_unit(text: str, devices: set[str]) -> None:
     found = name_of(text)
 
     assert found is not None

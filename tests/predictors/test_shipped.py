@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from latcast.forecast import predict
+from latcast.forecast import predict, predict_many
+from latcast.networks import read_model
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, platform_ids, pool_path, scan_bundles, shipped_pool
 from latcast.records import Platform
@@ -116,3 +117,26 @@ class TestPool:
         assert fastest_ms < found.latency_ms < slowest_ms
         assert found.low_ms < found.latency_ms < found.high_ms
         assert found.level == 90
+
+
+SMALLER = (
+    ("mobilenet_v3_small", "resnet152"),
+    ("resnet18", "resnet152"),
+    ("yolo/yolov8n", "yolo/yolov8x"),
+    ("deit_tiny_16", "vit_base_16"),
+    ("timm/convnext_tiny", "timm/convnext_base"),
+)
+"""Pairs of networks, of which the second computes at least four times as much of the same."""
+
+
+@pytest.mark.slow
+def test_no_known_platform_predicts_a_much_smaller_network_to_take_longer_nor_an_impossible_latency() -> None:
+    names = [name for pair in SMALLER for name in pair]
+    graphs = [read_model(name) for name in names]
+    wrong = []
+    for platform in platform_ids():
+        found = dict(zip(names, predict_many(graphs, platform), strict=True))
+        wrong += [(platform, less) for less, more in SMALLER if found[less].latency_ms >= found[more].latency_ms]
+        wrong += [(platform, name) for name, each in found.items() if not 0 < each.low_ms <= each.latency_ms <= each.high_ms]
+
+    assert wrong == []

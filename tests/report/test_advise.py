@@ -166,12 +166,13 @@ def test_advice_without_predictions_is_an_error() -> None:
 
 
 def test_a_device_is_named_as_in_platform_ids_as_people_call_it_or_by_a_pattern() -> None:
-    whole = platforms_named("pixel4")
+    whole, _ = platforms_named("pixel4")
 
     assert len(whole) > 30
-    assert set(platforms_named("Pixel 4")) >= set(whole)
-    assert platforms_named("pixel4/*/gpu/*") == ["pixel4/pytorch-2.0/gpu/fp16", "pixel4/tflite-2.10/gpu/fp16"]
-    assert platforms_named("pixel4/tflite-2.10/gpu") == ["pixel4/tflite-2.10/gpu/fp16"]
+    assert set(platforms_named("Pixel 4")[0]) >= set(whole)
+    assert platforms_named("pixel4/*/gpu/*") == (["pixel4/pytorch-2.0/gpu/fp16", "pixel4/tflite-2.10/gpu/fp16"], False)
+    assert platforms_named("pixel4/tflite-2.10/gpu") == (["pixel4/tflite-2.10/gpu/fp16"], False)
+    assert platforms_named("oneplus 11 gpu") == (["qualcomm-sm8550-ab-snapdragon-8-gen-2/ncnn-unstated/gpu/fp32"], True)
     with pytest.raises(UnknownPlatformError, match=r"'pixle4'.*nearest.*Pixel 4"):
         platforms_named("pixle4")
 

@@ -91,7 +91,8 @@ def check(
         raise typer.BadParameter(f"{'--against needs' if against else 'limits need'} --on PLATFORM,...")
     percentage = options.quantity(max_growth, "--max-growth", {"%": 1, "": 1}, "a percentage such as 5%", may_be_zero=True)
     found = checked(
-        options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
+        options.model_texts(models), budget, against=against or None, on=options.platforms_held_to_limits(on) if on else (),
+        max_ms=max_ms,
         min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
         conditions=conditions, **options.reading(shape, value, signature, trust=trust),
     )  # fmt: skip

@@ -93,6 +93,7 @@ _SAID_OTHERWISE: Mapping[str, Mapping[tuple[str, ...], str]] = {
             "--size",
         ): ("--shape 1,3,640,640 has the batch and the sizes."),
     },
+    "--max-ms": {("--min-fps",): "--max-ms is the limit: 1000 over the frames a second."},
     "--json": {("--csv", "--format", "--out", "--output"): "--json prints JSON, and > FILE keeps it."},
 }
 """Option to others that people try for what it says, with how it is said."""

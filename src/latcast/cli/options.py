@@ -436,6 +436,16 @@ def platforms_in(on: str, precision: str = "") -> list[forecast.On]:
     return resolve_platforms(platform_names(on), note=warn, precision=precision)
 
 
+def platforms_held_to_limits(on: str) -> list[forecast.On]:
+    """Return the platforms that ``--on`` names, as :func:`platforms_in`; say where limits hold for each of several units."""
+    from latcast.cli.output import warn
+
+    names, platforms = platform_names(on), platforms_in(on)
+    if len(names) == 1 < len(platforms) and "/" not in on:
+        warn(f"limits hold for each of the {len(platforms)} units that '{on}' means; name one, such as '{on} CPU', for its own")
+    return platforms
+
+
 def platform_names(on: str, listing: str = "latcast platforms") -> list[str]:
     """Return the names in ``--on``.
 
@@ -472,7 +482,7 @@ def with_conditions(command: Callable[..., None]) -> Callable[..., None]:
 
     def called(start: Start = False, sustain: Sustain = "", fps: Fps = None, beside: Beside = "", **given: Any) -> None:
         if fps is not None and not sustain:
-            raise typer.BadParameter("--fps paces the inferences of --sustain; a limit of check and choose is --min-fps")
+            raise typer.BadParameter("--fps paces the inferences of --sustain; limits are --min-fps of check and --max-ms")
         minutes = parse_minutes(sustain, "--sustain") if sustain else None
         command(conditions=Conditions(start, minutes, fps, parse_scenarios(beside) if beside else ()), **given)
 
@@ -505,4 +515,4 @@ def quantity(text: str, option: str, units: Mapping[str, float], such: str, *, m
 
 def parse_minutes(text: str, option: str) -> float:
     """Return the minutes of a text such as ``30m``, ``90s`` or ``1h``; a number alone is of minutes."""
-    return quantity(text, option, {"s": 1 / 60, "m": 1, "": 1, "h": 60}, "a time such as 30m, 90s or 1h")
+    return quantity(text, option, {"s": 1 / 60, "m": 1, "min": 1, "": 1, "h": 60}, "a time such as 30m, 90s or 1h")

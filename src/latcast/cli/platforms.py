@@ -97,7 +97,11 @@ def list_platforms(
     for problem in scan_bundles().problems:
         warn(problem)
     if pattern and found:
-        chosen = matching(pattern, [each.id for each in found]) or platforms_named(pattern)
+        chosen, alike = matching(pattern, [each.id for each in found]), False
+        if not chosen:
+            chosen, alike = platforms_named(pattern)
+        if alike:
+            warn(f"nothing was measured on '{pattern}' itself; these are of other devices with its silicon")
         found = [each for each in found if each.id in chosen]
     if as_json:
         print_json([each.to_json() for each in found])

@@ -295,6 +295,8 @@ def _named(text: str, known: Known) -> tuple[Known, str]:
     """Return the platforms that a text means, and what was taken, in a sentence; see :func:`meaning_among`."""
     found = meaning_among(text, {name: each.card for name, each in known.predictors.items()})
     taken = {name: known.predictors[name] for name in known.predictors if name in found.taken}
+    if found.alike:
+        taken = {name: each.standing_in() for name, each in taken.items()}
     made = {each.platform.id: each for each in found.from_chip}
     facts = {name: known.facts[name] for name in taken} | {name: facts_of(each.platform, "chip") for name, each in made.items()}
     return Known(taken | made, facts), found.note

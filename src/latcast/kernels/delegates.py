@@ -280,9 +280,16 @@ def _axes(graph: Graph, node: Node, wanted: Any) -> bool:
 
 
 def _alone(graph: Graph, node: Node, wanted: Any) -> bool:
-    """Return False where an operator of these types makes the first input for this reader only, and is folded into it."""
+    """Return False where an operator of these types makes the first input for this reader only, and is folded into it.
+
+    A normalisation between the two is folded first.
+    """
     producer = graph.producers.get(node.inputs[0])
-    return producer is None or producer.op_type not in wanted or graph.sole_reader(node.inputs[0]) is None
+    if producer is None or graph.sole_reader(node.inputs[0]) is None:
+        return True
+    if producer.op_type == "BatchNormalization" and "BatchNormalization" not in wanted:
+        return _alone(graph, producer, wanted)
+    return producer.op_type not in wanted
 
 
 CONDITIONS: Mapping[str, Condition] = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.chips.chip_names import chips_of
+from latcast.chips.chip_table import Device
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import LONGEST_HELD_OUT, NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices
@@ -270,7 +271,7 @@ def _best_measured(names: Sequence[str], prices: LearnedPrices) -> list[str]:
 
 def _measured_on(named: Named, known: Sequence[str], prices: LearnedPrices) -> list[str]:
     """Return the platforms that a name means: those of the device, else those of other devices with its chip."""
-    if named.platforms:
+    if named.platforms and not (named.alike and any(isinstance(each, Device) for each in named.entries)):
         return list(named.platforms)
     ids = {chip.id for entry in named.entries for chip in chips_of(entry)}
     return [name for name in known if prices.machines[name].chip in ids and words_of_platform(name).issuperset(named.said)]

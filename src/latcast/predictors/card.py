@@ -139,6 +139,9 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     return own
 
 
+HELD_OUT = frozenset(("mape", "networks", "networks_of_others", "random_networks", "same_lineages", "trained_on"))
+"""What a card says of networks held out, and of what its predictor learned from."""
+
 ERROR_OF_WIDTH = 24.0
 """Mean error, in percent, over the width of a 90 % interval in logarithms: that of a normal distribution, 0.80 over 3.29."""
 
@@ -206,7 +209,7 @@ def graded(
     elif unlike >= LARGE_SHARE:
         why = f"{100 * unlike:.0f} % of it is by unseen kernels"
     elif judged is None:
-        why = "nothing held out"
+        why = "nothing held out" if card.get("trained_on") else "measured on another device"
     else:
         why = f"{judged[0]:.1f} % off on {judged[1]} held out" + (", of unseen kinds" if new or erratic else "")
     return Grade.of(error, why)

@@ -39,6 +39,7 @@ _SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"(?:single|full)[ _-]precision|float", "fp32"),
         (r"(?:u?int|i)[ _-]?8|8[ _-]?bit|quanti[sz]ed|w8a8", "int8"),
         (r"\d+ ?gb(?: (?:of )?(?:ram|memory|storage))?|model [ab]", ""),  # which changes no latency
+        (r"(macbook (?:pro|air)) 1[3-6](?:[ -]?inch)?", r"\1"),
         (r"(?:developer|development|dev|evaluation|starter) ?(?:kit|board)", ""),
     )
 )
@@ -64,10 +65,10 @@ class Named:
     Attributes:
         device: The words that name it.
         entries: What they name; several are variants of a device, or share a chip. None where only platform ids know the name.
-        platforms: Ids of the known platforms of it that the other words allow, sorted; where there are none, those of chips
-            that have the same unit.
+        platforms: Ids of the known platforms of it that the other words allow, sorted; where there are none, those of other
+            devices that have the same unit.
         said: What the other words say.
-        alike: Whether the platforms are of chips that have the same unit, another bin of the same silicon.
+        alike: Whether the platforms are of other devices, with the same silicon and unit.
         is_id: Whether the text has the form of a platform id, so that ``said`` is runtime, unit and precision.
     """
 
@@ -209,8 +210,11 @@ def platforms_of(text: str, entries: Sequence[Device | Chip], known: Sequence[st
 
 
 def _with_the_same_unit(entries: Sequence[Device | Chip], known: Sequence[str]) -> list[str]:
-    """Return the known platforms on a unit that one of the named chips has too, of another bin of the same silicon."""
-    named = [each for each in entries if isinstance(each, Chip)]
+    """Return the known platforms on a unit that the named chip or device has too, of the same silicon; none where it may have
+    several."""
+    if len({chips_of(each)[0].die for each in entries}) > 1:
+        return []
+    named = [chip for each in entries for chip in chips_of(each)]
     found = []
     for name in known if named else ():
         device, _, unit, _ = name.split("/")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latcast.chips.chip_names import COPY, devices_named
 from latcast.errors import LatcastError, counted
-from latcast.forecast import platforms_named, predict
+from latcast.forecast import all_platforms_of, predict
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
@@ -185,9 +185,9 @@ def advise(
         ('precision', 'int8', 'fp32', True)
     """
     names = (on,) if isinstance(on, str) else tuple(on)
-    ids = list(dict.fromkeys(name for text in names for name in platforms_named(text)))
+    platforms = {name: each for text in names for name, each in all_platforms_of(text).items()}
     graph = read_model(model, ModelOptions(**options))
-    return advice_of(names, predict(graph, ids), sure_percent)
+    return advice_of(names, predict(graph, list(platforms.values())), sure_percent)
 
 
 def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent: float = SURE_PERCENT) -> Advice:

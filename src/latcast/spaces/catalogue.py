@@ -259,7 +259,9 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
         if other is not None and len(shapes) == 1:
             return other
         if reference.space not in FAMILY_NAMES:
-            raise ModelError(f"{name} has one size, {given}={_sizes(present)}; found {_sizes(wanted)}")
+            raise ModelError(
+                f"{name} has one size, {given}={_sizes(present)}; found {_sizes(wanted)}; export it so, and give the file"
+            )
         if len(wanted) != len(present) or wanted[1] != present[1] or min(wanted) < 1:
             raise ModelError(
                 f"{name} takes images of {present[1]} channels, {given}=BATCH,{present[1]},HEIGHT,WIDTH; found {_sizes(wanted)}"

@@ -262,7 +262,7 @@ def test_noted_shapes_of_an_ncnn_input_are_its_sizes(tmp_path: Path) -> None:
 
     assert graph_macs(load_graph(path)) == 227 * 113 * 216
     assert load_graph(path, shapes={"data": (1, 3, 32, 32)}).shape("y") == (1, 8, 32, 32)
-    with pytest.raises(ModelError, match="has 4 dimensions; the shape given for it has 2"):
+    with pytest.raises(ModelError, match=r"has 4 dimensions, .*; the shape given for it has 2"):
         load_graph(path, shapes={"data": (1, 3)})
 
 

@@ -33,6 +33,9 @@ class ModelOptions:
         signature: Which signature of a ``.tflite`` file is meant; its main network by default.
         values: Input name to its value, where it decides branches, rounds of loops or sizes; see
             :func:`latcast.graph.input_values.fitted`.
+
+    Raises:
+        ModelError: The shapes are no mapping.
     """
 
     shapes: Shapes | None = None
@@ -41,6 +44,13 @@ class ModelOptions:
     example_inputs: object = None
     signature: str = ""
     values: Values | None = None
+
+    def __post_init__(self) -> None:
+        shapes: object = self.shapes
+        if shapes is not None and not isinstance(shapes, Mapping):
+            raise ModelError(
+                f"found shapes={shapes!r}, expected the name of an input to its shape: shapes={{'input': {shapes!r}}}"
+            )
 
 
 class ReadingKeywords(TypedDict, total=False):

@@ -85,7 +85,10 @@ def read_sized(inputs: Sequence[ModelInput], options: ModelOptions, start: Calla
         if shape is None:
             continue
         if len(each.forms) == 1 and len(shape) != len(each.forms[0]):
-            raise ModelError(f"input '{each.name}' has {len(each.forms[0])} dimensions; the shape given for it has {len(shape)}")
+            form = ",".join(map(str, each.forms[0]))
+            raise ModelError(
+                f"input '{each.name}' has {len(each.forms[0])} dimensions, {form}; the shape given for it has {len(shape)}"
+            )
         if min(shape, default=0) < 0:
             raise ModelError(f"the shape {list(shape)} was given for input '{each.name}'; expected sizes that are not negative")
     for each in inputs:

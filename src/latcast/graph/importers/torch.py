@@ -64,6 +64,11 @@ def import_module(module: Any, options: ModelOptions) -> Graph:
             f"the example inputs of {type(module).__name__} are of type {type(example_inputs).__name__}; "
             "expected a tensor or a sequence of them"
         )
+    if example_inputs and all(isinstance(each, int) for each in example_inputs):
+        raise ModelError(
+            f"the example inputs of {type(module).__name__} are the numbers {list(example_inputs)}; expected tensors, such as "
+            f"torch.zeros{tuple(example_inputs)}"
+        )
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Sequence
 
 from latcast.errors import DatasetError
@@ -13,19 +14,28 @@ HEADER = ("model", "latency_ms")
 """``model`` is a file, or the name of a network."""
 
 
+_NAMES = (
+    frozenset(("model", "modelname", "name", "network")),
+    frozenset(("latencyms", "latencyinms", "inferencetimems", "ms", "timems")),
+)
+"""Letters of the headings that people write: ``Model``, ``Latency (ms)``."""
+
+
 class CsvReader:
-    """Reads one table. It says neither where nor how often the networks ran."""
+    """Reads one table, with commas between, or with semicolons or tabs. It says neither where nor how often the networks ran."""
 
     name = f"a CSV file with the header {','.join(HEADER)}"
     runtimes: Sequence[str] = ()
     endings: Sequence[str] = ()
 
     def begins(self, text: str) -> bool:
-        return tuple(cell.strip().lower() for cell in text.split(",")) == HEADER
+        heads = [re.sub(r"[\W_]", "", cell.lower()) for cell in text.split(_separator(text))]
+        return len(heads) == len(_NAMES) and all(head in names for head, names in zip(heads, _NAMES, strict=True))
 
     def read(self, section: Section) -> list[Timing]:
         """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
-        found = _rows(section, section.lines[1:], _cells)
+        between = _separator(section.lines[0].text)
+        found = _rows(section, section.lines[1:], lambda section, line: _cells(section, line, between))
         if not found:
             raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
         return found
@@ -65,9 +75,14 @@ def _rows(section: Section, lines: Sequence[Line], cells: Callable[[Section, Lin
     return [found for found in read_all([(line, line) for line in lines], timing) if found is not None]
 
 
-def _cells(section: Section, line: Line) -> list[str]:
+def _separator(heading: str) -> str:
+    return next((each for each in ";\t" if each in heading), ",")
+
+
+def _cells(section: Section, line: Line, between: str) -> list[str]:
     try:
-        return [cell.strip() for cell in next(csv.reader([line.text]), [])]
+        cells = [cell.strip() for cell in next(csv.reader([line.text], delimiter=between), [])]
+        return cells if between == "," else [*cells[:1], *(cell.replace(",", ".") for cell in cells[1:])]
     except csv.Error as problem:
         raise section.refused(f"not a line of CSV ({problem})", line) from problem
 
