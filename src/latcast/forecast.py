@@ -243,8 +243,6 @@ def what_to_name(text: str) -> str:
         such = ", ".join(each.name for each in found[:4])
         many = f"{len(found)} devices and chips, such as {such}; name one" if len(found) > 1 else f"{such}; name that"
         return f"'{text}' is {part} of {many}: latcast platforms --find '{text}'"
-    if (chip := chip_of(text)) is not None:
-        return f"of '{text}' the chip is known: '{chip.name}'; name that"
     said = ""
     words = text.split()
     for place, word in enumerate(words):
@@ -252,6 +250,8 @@ def what_to_name(text: str) -> str:
         if word.isalpha() and (named := read_name(rest, known)) is not None:
             said = f"'{word}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision; "
             break
+    if not said and (chip := chip_of(text)) is not None:
+        return f"of '{text}' the chip is known: '{chip.name}'; name that"
     own = get_close_matches(text.lower(), {name.split("/")[0] for name in known}, cutoff=0.8)
     near = dict.fromkeys((*own, *nearest_known(text)))
     nearest = f"nearest devices and chips: {', '.join(near)}; " if near else ""
