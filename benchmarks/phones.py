@@ -26,6 +26,7 @@ from benchmarks.judge import Row, table, target_cell
 from latcast.datasets.importers.usc.networks import RUNTIMES, TRANSFORMER_RUNTIMES
 from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, scan_bundles
@@ -85,10 +86,18 @@ def _graph(reference: Reference) -> Graph:
     return build(reference)
 
 
+@cache
+def _known_kernels(rules: str) -> dict[str, tuple[Kernel, ...]]:
+    """Return a place for the kernels of networks by key, found once for all platforms with these rules (JSON)."""
+    return {}
+
+
 def measured(path: Path, platform: Platform, space: str = CNNS) -> TrainingData:
     """Return what a store holds of the networks of one space on a platform."""
+    rules = platform_rules(platform)
+    known = _known_kernels(json.dumps(rules.to_json()))
     with Store(path) as store:
-        return collect(store.measurements(platform=platform.id, space=space), platform_rules(platform), _graph)
+        return collect(store.measurements(platform=platform.id, space=space), rules, _graph, known=known)
 
 
 _TRANSFORMER_RUNTIME_OF = {RUNTIMES[name]: TRANSFORMER_RUNTIMES[name] for name in RUNTIMES}
