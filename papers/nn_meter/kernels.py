@@ -239,7 +239,8 @@ def convolutions(store: Store, platform: Platform) -> KernelSamples:
 
 def _without(samples: KernelSamples, configurations: set[tuple[int, ...]]) -> KernelSamples:
     kept = np.array([tuple(row) not in configurations for row in samples.configurations.tolist()], dtype=bool)
-    return KernelSamples(samples.configurations[kept], samples.latency_ms[kept], samples.groups[kept])
+    parts = (samples.configurations, samples.latency_ms, samples.groups, samples.coldness)
+    return KernelSamples(*(part[kept] for part in parts))
 
 
 def _metrics(part: KernelSamples, budget: int, test: KernelSamples, training: Training) -> Metrics:

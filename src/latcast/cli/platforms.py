@@ -300,14 +300,22 @@ _CASES = {
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:
-    """Return a line on the short-network correction; empty where there is none."""
-    correction = predictor.network.short_networks
+    """Return a line on what short networks gain from warm caches; empty where that was not learned."""
+    correction, coldness = predictor.network.short_networks, predictor.network.coldness
+    if coldness is not None:
+        return (
+            f"Short networks: their kernels are faster in warm caches, half of it at {milliseconds(coldness.half_cold_ms)} ms\n"
+        )
     if not correction.exponents:
         return ""
     return (
         f"Short networks: {correction.least_factor:.2f} times what their kernels add up to at "
         f"{milliseconds(correction.shortest_ms)} ms, 1 from {milliseconds(max(correction.knots_ms))} ms on\n"
     )
+
+
+def _least_factor(predictor: PlatformPredictor) -> str:
+    return "by kernel" if predictor.network.coldness is not None else f"{predictor.network.short_networks.least_factor:.2f}"
 
 
 def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None:
@@ -320,7 +328,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
     rows += [
         ("overhead of a network, ms", *(milliseconds(each.network.constant_ms) for each in both)),
         ("overhead of a kernel, µs", *(f"{1e3 * each.network.per_kernel_ms:.2f}" for each in both)),
-        ("factor of the shortest networks", *(f"{each.network.short_networks.least_factor:.2f}" for each in both)),
+        ("factor of the shortest networks", *map(_least_factor, both)),
         ("interval, times", *(f"{each.interval.low:.3f} to {each.interval.high:.3f} ({each.interval.kind})" for each in both)),
     ]
     print_table("", ("", "A", "B"), rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -21,6 +22,9 @@ TERMS = ("flops", "moved", "weights", "count")
 
 LOOPS = "loops"
 """Inner loops of a convolution: one a filter tap and output, over a group's input channels."""
+
+COLD_TERMS = ("cold_weights", "cold_count")
+"""Weights read, and one a kernel, times the kernel's coldness (:mod:`latcast.predictors.coldness`)."""
 
 DEPTH = "depth"
 """FLOPs in a row for one output element: a GPU's kernel takes at least as long as one output."""
@@ -36,6 +40,7 @@ LIMITS = ("compute", "memory", "overhead")
 
 LIMIT_OF_TERM: Mapping[str, str] = {
     "flops": "compute", LOOPS: "compute", DEPTH: "compute", "moved": "memory", "weights": "memory", "count": "overhead",
+    "cold_weights": "memory", "cold_count": "overhead",
     **dict.fromkeys(LAYOUT_TERMS, "memory"),
 }  # fmt: skip
 
@@ -93,7 +98,9 @@ def _stand_ins(name: str) -> tuple[str, ...]:
     return tuple(found for found in (name, narrower, coarse, _COARSER.get(coarse)) if found is not None)
 
 
-def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[str] = TERMS) -> np.ndarray:
+def term_values(
+    kind: KernelType, configurations: np.ndarray, terms: Sequence[str] = TERMS, coldness: np.ndarray | float = 1.0
+) -> np.ndarray:
     """Return the terms of kernels, shape (kernels, terms).
 
     What is fused behind counts too: its FLOPs for each output element and the further activations it reads.
@@ -101,7 +108,8 @@ def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[st
     Args:
         kind: Their type.
         configurations: (kernels, fields).
-        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
+        terms: Names: :data:`TERMS`, :data:`COLD_TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
+        coldness: Of each kernel, (kernels,), or of all.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
@@ -110,6 +118,8 @@ def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[st
     flops = q.flops + columns["fused_flops"] * q.output_elements
     moved = q.input_elements + q.output_elements * (1 + fused_inputs)
     values = {"flops": flops, "moved": moved, "weights": q.weight_elements, "count": np.ones_like(flops)}
+    if not set(COLD_TERMS).isdisjoint(terms):
+        values |= {"cold_weights": coldness * q.weight_elements, "cold_count": coldness * np.ones_like(flops)}
     if LOOPS in terms:
         taps = columns["kernel_h"] * columns["kernel_w"] if "groups" in columns and "kernel_w" in columns else 0.0
         values[LOOPS] = taps * q.output_elements
@@ -156,13 +166,13 @@ class AnalyticalTerms:
     coefficients: Mapping[str, np.ndarray]
     terms: tuple[str, ...] = TERMS
 
-    def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
+    def latency_ms(self, kind: KernelType, configurations: np.ndarray, coldness: np.ndarray | float = 1.0) -> np.ndarray:
         """Return the latency of kernels, (kernels,); classes without coefficients use their coarse class or ``POOLED``."""
-        return np.maximum(self.term_ms(kind, configurations).sum(axis=1), 1e-7)
+        return np.maximum(self.term_ms(kind, configurations, coldness).sum(axis=1), 1e-7)
 
-    def term_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
+    def term_ms(self, kind: KernelType, configurations: np.ndarray, coldness: np.ndarray | float = 1.0) -> np.ndarray:
         """Return each term's part of the latency of kernels, shape (kernels, terms)."""
-        values = term_values(kind, configurations, self.terms)
+        values = term_values(kind, configurations, self.terms, coldness)
         classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
         table = {
@@ -266,17 +276,22 @@ def _weighted(
     return result
 
 
-def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], terms: Sequence[str] = TERMS) -> AnalyticalTerms:
+def fit_from_kernels(
+    samples: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    terms: Sequence[str] = TERMS,
+    coldness: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> AnalyticalTerms:
     """Fit coefficients to timed kernels.
 
     Args:
         samples: Kernel type to (configurations, latency in milliseconds).
         terms: What to fit, as for :func:`term_values`.
+        coldness: Kernel type to the coldness of each; 1 where it is not named.
     """
     by_class: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for name, (configurations, latency_ms) in samples.items():
         kind = kernel_type(name)
-        values = term_values(kind, configurations, terms)
+        values = term_values(kind, configurations, terms, coldness.get(name, 1.0))
         classes = kind.throughput_class(kind.columns(configurations))
         for found in sorted(set(classes)):  # so that the same samples give the same coefficients in every process
             rows = classes == found
@@ -394,6 +409,8 @@ def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroug
         # A class whose kernels lack a term (activations have no weights) keeps the pooled coefficient, which says nothing.
         own = np.where((analytical.coefficients[name] == pooled) & (name != POOLED), 0.0, analytical.coefficients[name])
         of = dict(zip(analytical.terms, own.tolist(), strict=True))
+        for term in COLD_TERMS:
+            of[term.removeprefix("cold_")] += of.get(term, 0.0)
         found.append(
             ClassThroughput(
                 name,

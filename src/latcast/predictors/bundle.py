@@ -28,13 +28,14 @@ import numpy as np
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
-from latcast.predictors.analytical import DEPTH, LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.analytical import COLD_TERMS, DEPTH, LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_text, check_card
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL_GP,
+    COLDNESS,
     TRANSFERRED,
     KernelPredictor,
     KernelSource,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast
     from latcast.predictors.starts import StartModel
 
-BUNDLE_SCHEMA = 4
+BUNDLE_SCHEMA = 5
 """Raised with every change of what is written, so that a reader tells an old or a new bundle from a damaged one."""
 
 _KEYS = frozenset(
@@ -76,8 +77,9 @@ _SOURCE = "source_{}."
 MOST_SOURCES, DEEPEST_SOURCES = 8, 4
 """Sources of one kernel predictor, and of theirs in turn."""
 
-_AFFINE, _CORRECTED = "affine", "affine with warm caches"
-"""The kinds of calibration terms, as written: without and with a short-network correction; another is of a later version."""
+_AFFINE, _CORRECTED, _COLD = "affine", "affine with warm caches", "affine with coldness"
+"""The kinds of calibration terms, as written: without and with a correction of short networks, or with coldness in its place;
+another is of a later version."""
 
 Part = TypeVar("Part")
 
@@ -115,7 +117,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
         "physical": {"terms": list(predictor.analytical.terms), "coefficients_ms": predictor.analytical.to_json()},
-        "network": {"kind": _CORRECTED if predictor.network.short_networks.exponents else _AFFINE, **predictor.network.to_json()},
+        "network": {"kind": _network_kind(predictor.network), **predictor.network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
     }
@@ -195,6 +197,12 @@ def _plain(value: Any, where: str) -> Any:
         listed = sorted(value) if isinstance(value, (set, frozenset)) else list(value)
         return [_plain(each, where) for each in listed]
     raise BundleError(f"{where} holds a {type(value).__name__}, expected text, numbers, lists or mappings; leave it out")
+
+
+def _network_kind(network: CalibrationTerms) -> str:
+    if network.coldness is not None:
+        return _COLD
+    return _CORRECTED if network.short_networks.exponents else _AFFINE
 
 
 def _index_entry(found: KernelPredictor) -> dict[str, Any]:
@@ -280,7 +288,7 @@ def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]
 def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
     """Read analytical terms; those of ``TERMS`` where the bundle names none."""
     terms = tuple(data.get("terms", TERMS))
-    further = (LOOPS, DEPTH, *LAYOUT_TERMS)
+    further = (*COLD_TERMS, LOOPS, DEPTH, *LAYOUT_TERMS)
     if terms[: len(TERMS)] != TERMS or not set(terms[len(TERMS) :]) <= set(further) or len(set(terms)) != len(terms):
         raise ValueError(
             f"found the analytical terms {list(terms)}, expected {list(TERMS)} with a class '{POOLED}', and some of "
@@ -381,12 +389,14 @@ class _Reader:
 
     def network(self) -> CalibrationTerms:
         kind = self.document["network"]["kind"]
-        if kind not in (_AFFINE, _CORRECTED):
+        if kind not in (_AFFINE, _CORRECTED, _COLD):
             raise BundleError(
-                f"found a network model of kind '{kind}', expected '{_AFFINE}' or '{_CORRECTED}'; update latcast to read it"
+                f"found a network model of kind '{kind}', expected '{_AFFINE}', '{_CORRECTED}' or '{_COLD}'; "
+                "update latcast to read it"
             )
-        if ("caches" in self.document["network"]) != (kind == _CORRECTED):
-            raise ValueError(f"found a network model of kind '{kind}' {'without' if kind == _CORRECTED else 'with'} 'caches'")
+        for part, needed in (("caches", _CORRECTED), ("coldness", _COLD)):
+            if (part in self.document["network"]) != (kind == needed):
+                raise ValueError(f"found a network model of kind '{kind}' {'without' if kind == needed else 'with'} '{part}'")
         model = CalibrationTerms.from_json(self.document["network"])
         for value in (model.constant_ms, model.per_kernel_ms, *model.weights.values()):
             _number(value, above=0)
@@ -415,7 +425,7 @@ class _Reader:
                 f"{', '.join(sorted(KERNEL_TYPES))}, or a variant of one; update latcast to read it"
             ) from problem
         _refuse_unknown(entry, _ENTRY_KEYS)
-        for key, known in (("fields", kind.fields), ("features", feature_names(kind))):
+        for key, known in (("fields", kind.fields), ("features", (*feature_names(kind), COLDNESS))):
             unknown = [each for each in entry[key] if each not in known]
             if unknown:
                 raise BundleError(

@@ -4,8 +4,9 @@ Kernels timed alone, or under a profiler, take another time than in a running ne
 change in between. Network latency is ``constant + Σ over types (weight · sum of its kernels) + per_kernel · kernels``, all
 non-negative, the weights drawn towards 1 (Li et al. §4.2 add a constant alone).
 
-The sum is multiplied by a short-network correction: the sooner a kernel runs again, the more of its weights, inputs and code is
-still in the caches. How long ago it ran last is the network's latency, so the correction is a function of the sum alone.
+Short networks find more of their weights, inputs and code in the caches. Kernels timed inside networks are priced by it
+(:mod:`latcast.predictors.coldness`). Where they were timed alone, the sum is multiplied by a short-network correction: how long
+ago a kernel ran last is the network's latency, so the correction is a function of the sum alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from latcast.kernels.kernel import KernelTable
 from latcast.predictors.analytical import UNLIKE, fit_nonnegative
+from latcast.predictors.coldness import Coldness
 from latcast.predictors.intervals import FOLDS, group_folds
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
@@ -70,10 +72,6 @@ class ShortNetworkCorrection:
     def least_factor(self) -> float:
         """The factor of the shortest networks."""
         return float(self.factor(np.array([self.shortest_ms]))[0])
-
-    def scaled(self, level: float) -> ShortNetworkCorrection:
-        """Return the same factor for sums that are ``level`` times as long."""
-        return ShortNetworkCorrection(tuple(level * knot for knot in self.knots_ms), self.exponents, level * self.shortest_ms)
 
     def to_json(self) -> dict[str, object]:
         return {"knots_ms": list(self.knots_ms), "exponents": list(self.exponents), "shortest_ms": self.shortest_ms}
@@ -161,14 +159,6 @@ def confirmed_short_network_correction(
     return fit_short_network_correction(sum_ms, latency_ms) if gain > LEAST_GAIN else ShortNetworkCorrection()
 
 
-def correction_level(sum_ms: np.ndarray, latency_ms: np.ndarray, correction: ShortNetworkCorrection) -> float:
-    """Return the median ratio of latencies to corrected sums, over the networks whose sum is positive; 1 where there is none."""
-    positive = sum_ms > 0
-    if not positive.any():
-        return 1.0
-    return float(np.median(latency_ms[positive] / (sum_ms * correction.factor(sum_ms))[positive]))
-
-
 def _shortfalls(sum_ms: np.ndarray, knots_ms: Sequence[float], shortest_ms: float) -> np.ndarray:
     """Return the logarithms of how far sums are below knots, (networks, knots), 0 above."""
     inside = np.maximum(np.asarray(sum_ms, dtype=np.float64), shortest_ms)
@@ -182,22 +172,19 @@ class CalibrationTerms:
     per_kernel_ms: Overhead of a kernel.
     weights: Kernel type to the factor on its kernels' latencies; 1 where it is not named.
     short_networks: The factor on the sum in short networks.
+    coldness: Where kernels were timed in networks of several lengths: how fast caches cool down, in place of that factor.
     """
 
     constant_ms: float = 0.0
     per_kernel_ms: float = 0.0
     weights: Mapping[str, float] = field(default_factory=dict)
     short_networks: ShortNetworkCorrection = field(default_factory=ShortNetworkCorrection)
+    coldness: Coldness | None = None
 
     def kernel_latency_ms(self, types: Sequence[str], latency_ms: np.ndarray) -> np.ndarray:
         """Return the latency of each kernel inside a long network, (kernels,)."""
         factor = np.array([self.weights.get(name, 1.0) for name in types])
         return factor * latency_ms + self.per_kernel_ms
-
-    def long_network_ms(self, sums: np.ndarray, types: Sequence[str]) -> np.ndarray:
-        """Return latencies without the short-network correction, (networks,), from :func:`sums_by_type`."""
-        weights = [self.weights.get(name, 1.0) for name in types]
-        return np.asarray(sums @ np.array([*weights, self.per_kernel_ms]) + self.constant_ms)
 
     def short_network_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
         """Return the short-network correction of each network, (networks,).
@@ -207,17 +194,14 @@ class CalibrationTerms:
         """
         return self.short_networks.factor(kernels_ms + self.constant_ms)
 
-    def scaled(self, level: float) -> CalibrationTerms:
-        """Return the model of a device ``level`` times as slow; types without a weight stay as they are."""
-        weights = {name: level * weight for name, weight in self.weights.items()}
-        return CalibrationTerms(level * self.constant_ms, level * self.per_kernel_ms, weights, self.short_networks.scaled(level))
-
     def to_json(self) -> dict[str, object]:
         affine = {
             "constant_ms": self.constant_ms,
             "per_kernel_ms": self.per_kernel_ms,
             "weights": {name: float(weight) for name, weight in sorted(self.weights.items())},
         }
+        if self.coldness is not None:
+            return {**affine, "coldness": self.coldness.to_json()}
         return {**affine, "caches": self.short_networks.to_json()} if self.short_networks.exponents else affine
 
     @classmethod
@@ -228,6 +212,7 @@ class CalibrationTerms:
             float(data["per_kernel_ms"]),  # type: ignore[arg-type]
             {name: float(value) for name, value in weights.items()},
             ShortNetworkCorrection.from_json(data["caches"]) if "caches" in data else ShortNetworkCorrection(),  # type: ignore[arg-type]
+            Coldness.from_json(data["coldness"]) if "coldness" in data else None,  # type: ignore[arg-type]
         )
 
 

@@ -21,7 +21,16 @@ def feature_names(kind: KernelType) -> tuple[str, ...]:
     return (*kind.fields, *_QUANTITIES, *kind.feature_names)
 
 
-def feature_matrix(kind: KernelType, configurations: np.ndarray, names: Sequence[str] | None = None) -> np.ndarray:
+COLDNESS = "coldness"
+"""Feature that is no fact of a kernel but of the network that it runs in (:mod:`latcast.predictors.coldness`)."""
+
+
+def feature_matrix(
+    kind: KernelType,
+    configurations: np.ndarray,
+    names: Sequence[str] | None = None,
+    coldness: np.ndarray | float = 1.0,
+) -> np.ndarray:
     """Return the features of kernels, (kernels, features), float64, finite.
 
     FLOPs, elements read, written and of weights; FLOPs per element moved; and what the type adds (blocked MACs,
@@ -32,6 +41,7 @@ def feature_matrix(kind: KernelType, configurations: np.ndarray, names: Sequence
         configurations: (kernels, fields).
         names: Which features, in which order; all of them where None. A predictor keeps the names it was trained on, so
             that a feature added later changes nothing for it.
+        coldness: Of each kernel, (kernels,), or of all: the feature :data:`COLDNESS`, where it is named.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
@@ -42,7 +52,7 @@ def feature_matrix(kind: KernelType, configurations: np.ndarray, names: Sequence
     ]  # fmt: skip
     known = feature_names(kind)
     if names is not None and tuple(names) != known:
-        by_name = dict(zip(known, parts, strict=True))
+        by_name = {**dict(zip(known, parts, strict=True)), COLDNESS: coldness}
         parts = [by_name[name] for name in names]
     return np.stack([np.broadcast_to(part, len(configurations)) for part in parts], axis=1).astype(np.float64)
 
@@ -186,20 +196,29 @@ class KernelPredictor:
     seen: Seen | None = None
     fields: tuple[str, ...] | None = None
 
-    def latency_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
-        """Return the latency of kernels, (kernels,): beyond the range trained on, it grows as arithmetic and bytes do."""
+    def latency_ms(
+        self, analytical: AnalyticalTerms, configurations: np.ndarray, coldness: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """Return the latency of kernels, (kernels,): beyond the range trained on, it grows as arithmetic and bytes do.
+
+        Args:
+            analytical: Terms of the platform.
+            configurations: (kernels, fields).
+            coldness: Of each kernel, (kernels,), or of all; it matters to predictors that saw kernels of several.
+        """
         configurations, batches = self._in_trained_batches(configurations)
-        base_ms = self._base_ms(analytical, configurations) * batches
+        base_ms = self._base_ms(analytical, configurations, coldness) * batches
         if self.regressor is None:
             return base_ms
         kind = kernel_type(self.kernel_type)
         if self.model in (ANALYTICAL_GBDT, ANALYTICAL_GP, TRANSFERRED):
-            factor = self.regressor.predict(feature_matrix(kind, configurations, self.features))
+            factor = self.regressor.predict(feature_matrix(kind, configurations, self.features, coldness))
             return base_ms * np.clip(factor, 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
         # Trees do not grow beyond what they were trained on, and lines and networks grow by chance.
         sizes = self._told(kind) & [name not in kind.kinds for name in kind.fields]
         near = np.where(sizes, np.clip(configurations, self.low, self.high), configurations)
-        return self.regressor.predict(feature_matrix(kind, near, self.features)) * base_ms / self._base_ms(analytical, near)
+        near_ms = self.regressor.predict(feature_matrix(kind, near, self.features, coldness))
+        return near_ms * base_ms / self._base_ms(analytical, near, coldness)
 
     def _in_trained_batches(self, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         """Return kernels with no more images than were trained on, and how many such batches they are, (kernels,).
@@ -214,10 +233,10 @@ class KernelPredictor:
         fewer[:, place] = np.minimum(fewer[:, place], max(self.high[place], 1))
         return fewer, configurations[:, place] / fewer[:, place]
 
-    def _base_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
+    def _base_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray, coldness: np.ndarray | float) -> np.ndarray:
         if self.base is not None:
             return self.base.latency_ms(self.kernel_type, configurations)
-        return analytical.latency_ms(kernel_type(self.kernel_type), configurations)
+        return analytical.latency_ms(kernel_type(self.kernel_type), configurations, coldness)
 
     def familiarity(self, configurations: np.ndarray) -> Familiarity:
         """Compare kernels, (kernels, fields), with those trained on."""
@@ -291,6 +310,7 @@ def fit_kernel_predictor(
     latency_ms: np.ndarray,
     analytical: AnalyticalTerms,
     *,
+    coldness: np.ndarray | None = None,
     model: str = ANALYTICAL_GBDT,
     seed: int = 0,
     tune: bool = False,
@@ -302,24 +322,27 @@ def fit_kernel_predictor(
         configurations: (samples, fields).
         latency_ms: (samples,).
         analytical: Terms already fitted to these samples.
+        coldness: (samples,); the feature is left out where None.
         model: One of :func:`kernel_models`.
         seed: For bootstrap and shuffling.
         tune: Whether to choose hyper-parameters by cross-validation.
     """
     kind = kernel_type(name)
     low, high = configurations.min(axis=0), configurations.max(axis=0)
+    names = feature_names(kind) if coldness is None else (*feature_names(kind), COLDNESS)
+    at = 1.0 if coldness is None else coldness
     regressor: Regressor | None = None
     if model != ANALYTICAL and len(latency_ms) >= FEW_SAMPLES:
-        features = feature_matrix(kind, configurations)
+        features = feature_matrix(kind, configurations, names, at)
         if model == ANALYTICAL_GBDT:
             from latcast.predictors.regressors.trees import LogResidual
 
-            base = analytical.latency_ms(kind, configurations)
+            base = analytical.latency_ms(kind, configurations, at)
             regressor = LogResidual.fit(features, latency_ms / base, seed=seed, tune=tune)
         else:
             regressor = fit_regressor(model, features, latency_ms, seed=seed, tune=tune)
     return KernelPredictor(
-        name, model if regressor is not None else ANALYTICAL, regressor, low, high, len(latency_ms), feature_names(kind),
+        name, model if regressor is not None else ANALYTICAL, regressor, low, high, len(latency_ms), names,
         seen=Seen.of(name, configurations),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import HELD_OUT, LARGE_SHARE, card_warnings, graded
+from latcast.predictors.coldness import LEVELS, kernel_weight_bytes
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
@@ -75,8 +76,8 @@ class NetworkEstimates:
     """Estimated latencies of networks, each (networks,).
 
     Attributes:
-        latency_ms: Kernels and overhead, times the short-network correction.
-        correction: That factor.
+        latency_ms: Kernels and overhead, times the correction of short networks.
+        correction: That factor; by coldness where the network has it (:class:`latcast.predictors.coldness.Coldness`).
         covered_share: Part of the latency from kernels similar to those trained on, with the overhead that these show.
         outside_share: How novel it is, as :meth:`latcast.predictors.intervals.Interval.outside_share` counts it.
         unpredicted_share: Part of the latency from kernels whose type has no predictor; those far beyond what
@@ -103,7 +104,8 @@ class Estimates(NetworkEstimates):
         kernel_ms, covered, unknown, outside: By distinct kernel: latency in a long network; and how similar it is to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
         sums_ms: (networks, 4 or more) summed latency of all kernels, of the covered ones, of the novel ones, and of those without
-            a predictor; behind them what else adds up over kernels and decides a network's latency.
+            a predictor; behind them what else adds up over kernels and decides a network's latency: of a device its own columns,
+            of kernels whose latency depends on coldness the bytes of their weights and their latencies at each lower level.
         recalled: Whether known devices ran the same network.
         measured: Whether the device itself did, so that the latency is what was measured.
     """
@@ -164,18 +166,24 @@ class PlatformPredictor:
         terms = CalibrationTerms(constant_ms=forecast.constant_ms)
         return cls(Platform.parse(platform), rules, forecast.analytical(), {}, terms, interval, card, forecast)
 
-    def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
+    def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray], coldness: float = 1.0) -> np.ndarray:
         """Return the latency of distinct kernels by themselves, types one after another."""
         if self.device is not None:
             return self.device.kernel_ms(self.device.features_of(configurations))
-        parts = [np.zeros(0)]
+        return self.kernel_latency_by_coldness_ms(configurations, np.array([coldness]))[0]
+
+    def kernel_latency_by_coldness_ms(self, configurations: Mapping[str, np.ndarray], levels: np.ndarray) -> np.ndarray:
+        """Return the latency of distinct kernels by themselves at levels of coldness, (levels, kernels)."""
+        parts = [np.zeros((len(levels), 0))]
         for name, rows in configurations.items():
             predictor = self.kernels.get(name)
+            repeated, coldness = np.tile(rows, (len(levels), 1)), np.repeat(levels, len(rows))
             if predictor is None:
-                parts.append(self.analytical.latency_ms(kernel_type(name), rows))
+                latency_ms = self.analytical.latency_ms(kernel_type(name), repeated, coldness)
             else:
-                parts.append(predictor.latency_ms(self.analytical, rows))
-        return np.concatenate(parts)
+                latency_ms = predictor.latency_ms(self.analytical, repeated, coldness)
+            parts.append(latency_ms.reshape(len(levels), len(rows)))
+        return np.concatenate(parts, axis=1)
 
     def estimate(self, networks: Sequence[Sequence[Kernel]]) -> Estimates:
         """Estimate many networks at once: each distinct kernel once."""
@@ -197,8 +205,12 @@ class PlatformPredictor:
             np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "unknown", "outside", "extrapolated")
         )
         novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
-        by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * extrapolated], axis=1)
-        sums_ms = table.sum_by_network(by_kernel)
+        by_kernel = [kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * extrapolated]
+        if self.network.coldness is not None:
+            by_kernel.append(kernel_weight_bytes(table.configurations, self.platform.precision))
+            warmer = self.kernel_latency_by_coldness_ms(table.configurations, LEVELS[:-1])
+            by_kernel += [self.network.kernel_latency_ms(table.kernel_types, latency_ms) for latency_ms in warmer]
+        sums_ms = table.sum_by_network(np.stack(by_kernel, axis=1))
         networks, nowhere = vars(self.network_estimates(sums_ms)), np.zeros(len(sums_ms), dtype=bool)
         return Estimates(
             **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms,
@@ -224,7 +236,9 @@ class PlatformPredictor:
     @property
     def sum_columns(self) -> int:
         """Columns of :attr:`Estimates.sums_ms`."""
-        return 4 if self.device is None else 4 + self.device.sum_columns
+        if self.device is not None:
+            return 4 + self.device.sum_columns
+        return 4 if self.network.coldness is None else 4 + len(LEVELS)
 
     def network_estimates(self, sums_ms: np.ndarray) -> NetworkEstimates:
         """Estimate networks whose kernels are added up already.
@@ -251,7 +265,11 @@ class PlatformPredictor:
             return NetworkEstimates(
                 latency_ms, latency_ms / whole, covered_share, sums_ms[:, 2] / whole, unpredicted_share, doubtful_share, deviation
             )
-        factor = self.network.short_network_factor(sums_ms[:, 0])
+        if self.network.coldness is None:
+            factor = self.network.short_network_factor(sums_ms[:, 0])
+        else:
+            levels_ms = np.hstack([sums_ms[:, 5:], sums_ms[:, :1]]) + constant_ms
+            factor = self.network.coldness.latency_ms(levels_ms, sums_ms[:, 4]) / whole
         outside_share = self.interval.outside_share(sums_ms[:, 2] / whole)
         return NetworkEstimates(factor * total, factor, covered_share, outside_share, unpredicted_share, doubtful_share)
 

@@ -1,8 +1,8 @@
 """Latencies of encodings: a million architectures of a search space, estimated without building one.
 
 Each segment of the space is estimated once, from its kernels; the latency of a network is the sum of its segments' and of the
-platform's constant overhead, times the factor of short networks. The result is that of predicting each graph by itself, up to
-rounding.
+platform's constant overhead, corrected for what short networks save. The result is that of predicting each graph by itself, up
+to rounding.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import compress
 
 import numpy as np
@@ -19,6 +18,7 @@ from latcast.extras import require
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules, unit_kind
 from latcast.predictors.analytical import (
+    COLD_TERMS,
     DEPTH,
     TERMS,
     fit_from_kernels,
@@ -26,16 +26,14 @@ from latcast.predictors.analytical import (
     network_design,
 )
 from latcast.predictors.calibration_terms import (
-    FEWEST_FOR_CORRECTION,
     STRENGTHS,
     STRENGTHS_OF_SCALED,
     CalibrationTerms,
     ShortNetworkCorrection,
-    confirmed_short_network_correction,
-    correction_level,
     fit_calibration_terms,
     sums_by_type,
 )
+from latcast.predictors.coldness import DEFAULT_L2_BYTES, LEVELS, Coldness, at_coldness, kernel_weight_bytes
 from latcast.predictors.intervals import FOLDS, VARIANCE, HeldOut, Interval, group_folds
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL,
@@ -55,9 +53,6 @@ from latcast.training.samples import (
     kernel_samples,
     restrict,
 )
-
-CORRECTION_FOLDS = 3
-"""Parts of the training networks whose kernels are predicted by the others, for the short-network correction."""
 
 FEWEST_KERNELS, FEWEST_TO_CALIBRATE, FEWEST_TO_HOLD_OUT = 10, 5, 10
 """Timed kernels to train on, networks for calibration terms, and networks of which some can be held out."""
@@ -88,21 +83,6 @@ def chosen_model(learn_from: str, model: str | None = None) -> str:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Kernel predictors that did not see some of the networks.
-
-    Attributes:
-        rows: (unseen,) these.
-        seen: What they were trained on.
-        predictor: They, without calibration terms.
-    """
-
-    rows: np.ndarray
-    seen: TrainingData
-    predictor: PlatformPredictor
-
-
-@dataclass(frozen=True)
 class Trainer:
     """How predictors of a platform are trained; none has an interval (:func:`latcast.training.from_store.trained_with_card`).
 
@@ -116,6 +96,7 @@ class Trainer:
         model: How a kernel type is modelled, see :func:`chosen_model`.
         seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation.
+        l2_bytes: Size of a core's own last cache.
     """
 
     platform: Platform
@@ -124,27 +105,14 @@ class Trainer:
     model: str | None = None
     seed: int = 0
     tune: bool = False
+    l2_bytes: float = DEFAULT_L2_BYTES
 
     def fit(self, data: TrainingData) -> PlatformPredictor:
         """Return a predictor trained on all samples."""
         if self.learn_from == "networks":
             return self._fit_from_networks(data.networks)
-        predictor, table = self._kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
-        sums, names = _sums(predictor, table)
-        unseen = None
-        if self._corrects(data):
-            unseen = sums.copy()
-            for part in self._parts(data, [sample.lineage for sample in data.networks], CORRECTION_FOLDS):
-                unseen[part.rows] = _sums(part.predictor, table)[0][part.rows]
-        return self._calibrated(predictor, data, sums, names, unseen)
-
-    def fit_once(self, data: TrainingData) -> PlatformPredictor:
-        """Train each kernel type once on timed kernels, a quarter of the work of :meth:`fit`.
-
-        Its short-network correction is what those networks show that its kernels were timed in, too weak a one.
-        """
-        predictor, table = self._kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
-        return self._calibrated(predictor, data, *_sums(predictor, table), None)
+        predictor = self._kernels(data)
+        return self._calibrated(predictor, data, *self._sums(predictor, data.networks))
 
     def held_out(self, data: TrainingData, groups: Sequence[str] | None = None) -> HeldOut:
         """Predict each training network, in order, by a predictor that saw nothing of its fold.
@@ -154,8 +122,6 @@ class Trainer:
             groups: What is held out together, (networks,); the lineages where None.
         """
         groups = [sample.lineage for sample in data.networks] if groups is None else groups
-        if self.learn_from != "networks":
-            return self._held_out(data, groups)[0]
         fold = group_folds(groups, FOLDS, self.seed)
         found = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
         for part in np.unique(fold):
@@ -165,32 +131,41 @@ class Trainer:
         return found
 
     def fit_with_held_out(self, data: TrainingData, groups: Sequence[str]) -> tuple[PlatformPredictor, HeldOut | None]:
-        """Return what :meth:`fit` and :meth:`held_out` do; None in place of the second where the networks are too few.
-
-        Both at once take less time: a part's kernel predictors also serve the short-network correction of the predictor.
-        """
+        """Return what :meth:`fit` and :meth:`held_out` do; None in place of the second where the networks are too few."""
         if len(data.networks) < FEWEST_TO_HOLD_OUT:
             return self.fit(data), None
         # There may be enough to train on all, but not on all but a part.
         try:
-            if self.learn_from == "networks":
-                return self.fit(data), self.held_out(data, groups)
-            predictor = self._kernels(data)
-            held_out, unseen = self._held_out(data, groups)
+            return self.fit(data), self.held_out(data, groups)
         except TrainingError:
             return self.fit(data), None
-        sums, names = _sums(predictor, KernelTable.of([sample.kernels for sample in data.networks]))
-        return self._calibrated(predictor, data, sums, names, unseen if self._corrects(data) else None), held_out
 
     @property
-    def _corrects_short_networks(self) -> bool:
-        """Return whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
-        return unit_kind(self.platform.unit) != "gpu"
+    def _coldness(self) -> Coldness | None:
+        """Return how caches cool down where kernels are timed in networks that run again and again, on a CPU; else None.
 
-    def _corrects(self, data: TrainingData) -> bool:
-        """Return whether the short-network correction is learned from predictors that did not see the networks."""
-        enough = len(data.networks) >= FEWEST_FOR_CORRECTION
-        return self._corrects_short_networks and self.learn_from == "operators" and enough
+        A GPU's kernels take as long in short networks as in long ones.
+        """
+        if self.learn_from != "operators" or unit_kind(self.platform.unit) == "gpu":
+            return None
+        return Coldness(l2_bytes=self.l2_bytes)
+
+    def _coldness_of(self, networks: Sequence[NetworkSample], table: KernelTable) -> np.ndarray | None:
+        """Return the coldness of measured networks, (networks,); None where it does not matter."""
+        if self._coldness is None:
+            return None
+        weights = table.sum_by_network(kernel_weight_bytes(table.configurations, self.platform.precision)[:, None])[:, 0]
+        return self._coldness.of(np.array([sample.latency_ms for sample in networks]), weights)
+
+    def _sums(self, predictor: PlatformPredictor, networks: Sequence[NetworkSample]) -> tuple[np.ndarray, list[str]]:
+        """Return each network's kernel latencies summed by type, without calibration terms, at its coldness."""
+        table = KernelTable.of([sample.kernels for sample in networks])
+        coldness = self._coldness_of(networks, table)
+        if coldness is None:
+            return _sums(predictor, table)
+        by_level = predictor.kernel_latency_by_coldness_ms(table.configurations, LEVELS)
+        levels = [sums_by_type(table, latency_ms)[0] for latency_ms in by_level]
+        return at_coldness(np.stack(levels), coldness), list(table.configurations)
 
     def _kernels(self, data: TrainingData) -> PlatformPredictor:
         """Return a predictor without calibration terms."""
@@ -203,12 +178,24 @@ class Trainer:
                 f"learning from {self.learn_from} needs at least {FEWEST_KERNELS} {needed} of {self.platform}, "
                 f"found {len(observations)}; measure more (latcast profile)"
             )
-        samples = kernel_samples(observations)
+        of_network = self._coldness_of(data.networks, KernelTable.of([sample.kernels for sample in data.networks]))
+        coldness, terms = {}, kernel_term_names(self.platform)
+        if of_network is not None:
+            keys = [sample.reference.key for sample in data.networks]
+            coldness, terms = dict(zip(keys, of_network.tolist(), strict=True)), (*TERMS, *COLD_TERMS)
+        samples = kernel_samples(observations, coldness)
         timed = {name: (found.configurations, found.latency_ms) for name, found in samples.items()}
-        analytical = fit_from_kernels(timed, terms=kernel_term_names(self.platform))
+        analytical = fit_from_kernels(timed, terms, {name: found.coldness for name, found in samples.items()})
         kernels = {
             name: fit_kernel_predictor(
-                name, found.configurations, found.latency_ms, analytical, model=model, seed=self.seed, tune=self.tune
+                name,
+                found.configurations,
+                found.latency_ms,
+                analytical,
+                coldness=found.coldness if coldness else None,
+                model=model,
+                seed=self.seed,
+                tune=self.tune,
             )
             for name, found in samples.items()
             # Operators of no type have nothing in common that a regressor could learn.
@@ -216,70 +203,34 @@ class Trainer:
         }
         return PlatformPredictor(self.platform, self.rules, analytical, kernels)
 
-    def _parts(self, data: TrainingData, groups: Sequence[str], count: int) -> Iterator[_Part]:
-        """Return, for each fold, predictors that saw none of its networks; groups, (networks,), stay whole."""
-        fold = group_folds(groups, count, self.seed)
-        for part in np.unique(fold):
-            rest = _without_part(data, fold, part)
-            yield _Part(np.flatnonzero(fold == part), rest, self._kernels(rest))
-
     def _calibrated(
-        self, predictor: PlatformPredictor, data: TrainingData, sums: np.ndarray, names: Sequence[str], unseen: np.ndarray | None
+        self, predictor: PlatformPredictor, data: TrainingData, sums: np.ndarray, names: Sequence[str]
     ) -> PlatformPredictor:
         """Return the predictor with calibration terms added.
 
-        The short-network correction comes from kernel predictors that did not see the networks, where there are any: a predictor
-        already holds part of it for the networks that its kernels were timed in. The weights of types stay, but for one level.
         Segments of networks teach what kernels take, and do not change the overhead of networks.
 
         Args:
             predictor: From :meth:`_kernels`.
             data: With the networks.
-            sums: (networks, types + 1) from :func:`latcast.predictors.calibration_terms.sums_by_type`, by the predictor.
+            sums: (networks, types + 1) from :meth:`_sums`, by the predictor.
             names: The types.
-            unseen: The same by predictors that did not see each network; None where there are none.
         """
         whole = np.array([sample.whole for sample in data.networks], dtype=bool)
         data = replace(data, networks=tuple(compress(data.networks, whole)))
-        sums, unseen = sums[whole], None if unseen is None else unseen[whole]
+        coldness = self._coldness
         if len(data.networks) < FEWEST_TO_CALIBRATE:
-            return predictor
+            return replace(predictor, network=CalibrationTerms(coldness=coldness))
         latency_ms = np.array([sample.latency_ms for sample in data.networks])
         lineages = [sample.lineage for sample in data.networks]
         scaled = self.learn_from == "operators" and data.scaled
         strengths = STRENGTHS_OF_SCALED if scaled else STRENGTHS
-        fit = partial(fit_calibration_terms, sums, names, latency_ms, lineages, seed=self.seed, strengths=strengths)
-        terms = fit(correction=None if self._corrects_short_networks else ShortNetworkCorrection())
-        if unseen is not None:
-            unseen_ms = terms.long_network_ms(unseen, names)
-            correction = confirmed_short_network_correction(unseen_ms, latency_ms, lineages, seed=self.seed)
-            if correction.exponents:
-                level = correction_level(unseen_ms, latency_ms, correction)
-                terms = replace(terms, short_networks=correction).scaled(level)
-            else:
-                terms = fit(correction=correction)
-        return replace(predictor, network=terms)
-
-    def _held_out(self, data: TrainingData, groups: Sequence[str]) -> tuple[HeldOut, np.ndarray]:
-        """Predict each network, and its sums by type, by predictors that saw nothing of its fold.
-
-        The kernel predictors of a part serve the prediction of its networks, and, as they did not see these, the short-network
-        correction of all others.
-        """
-        table = KernelTable.of([sample.kernels for sample in data.networks])
-        parts = list(self._parts(data, groups, FOLDS))
-        by_part = [_sums(part.predictor, table) for part in parts]
-        unseen = np.empty((len(data.networks), len(table.configurations) + 1))
-        for part, (own, _) in zip(parts, by_part, strict=True):
-            unseen[part.rows] = own[part.rows]
-        held_out = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
-        for part, (own, names) in zip(parts, by_part, strict=True):
-            seen = np.setdiff1d(np.arange(len(data.networks)), part.rows)
-            blind = unseen[seen] if self._corrects(part.seen) else None
-            trained = self._calibrated(part.predictor, part.seen, own[seen], names, blind)
-            found = trained.estimate([data.networks[row].kernels for row in part.rows])
-            held_out.latency_ms[part.rows], held_out.outside_share[part.rows] = found.latency_ms, found.outside_share
-        return held_out, unseen
+        corrected = unit_kind(self.platform.unit) != "gpu" and coldness is None
+        terms = fit_calibration_terms(
+            sums[whole], names, latency_ms, lineages, seed=self.seed, strengths=strengths,
+            correction=None if corrected else ShortNetworkCorrection(),
+        )  # fmt: skip
+        return replace(predictor, network=replace(terms, coldness=coldness))
 
     def _fit_from_networks(self, networks: Sequence[NetworkSample]) -> PlatformPredictor:
         require("training", "lightgbm", "scipy")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,13 @@ class KernelSamples:
         configurations: (samples, fields) distinct configurations.
         latency_ms: (samples,) median over the occurrences.
         groups: (samples,) index of the network (or -1) of the first occurrence, for leaving networks out.
+        coldness: (samples,) of the networks that they ran in; 1 where that is not asked for.
     """
 
     configurations: np.ndarray
     latency_ms: np.ndarray
     groups: np.ndarray
+    coldness: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -412,23 +415,34 @@ def input_readers(graph: Graph) -> frozenset[str]:
     return frozenset(node.name for name in graph.inputs for node in graph.consumers.get(name, ()))
 
 
-def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:
-    """Return the observations by type; the same configuration seen several times becomes one sample, its median."""
-    found: dict[str, dict[tuple[int, ...], list[float]]] = {}
-    network_of: dict[str, dict[tuple[int, ...], str]] = {}
-    for observation in observations:
-        kernel = observation.kernel
-        found.setdefault(kernel.kernel_type, {}).setdefault(kernel.configuration, []).append(observation.latency_ms)
-        network_of.setdefault(kernel.kernel_type, {}).setdefault(kernel.configuration, observation.network)
+COLDNESS_STEPS = 8
+"""Occurrences of a kernel whose networks' coldness differs by less than one of so many steps become one sample."""
+
+
+def kernel_samples(
+    observations: Iterable[KernelObservation], coldness: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, KernelSamples]:
+    """Return the observations by type; a configuration seen several times as cold becomes one sample, its median.
+
+    Args:
+        observations: Timed kernels.
+        coldness: Of networks, by their keys; 1 for those that are not named.
+    """
+    found: dict[str, dict[tuple[Configuration, int], list[tuple[float, float, str]]]] = {}
+    for each in observations:
+        cold = coldness.get(each.network, 1.0)
+        key = (each.kernel.configuration, round(cold * COLDNESS_STEPS))
+        found.setdefault(each.kernel.kernel_type, {}).setdefault(key, []).append((each.latency_ms, cold, each.network))
     numbers: dict[str, int] = {"": -1}
-    for places in network_of.values():
-        for network in places.values():
-            numbers.setdefault(network, len(numbers) - 1)
+    for rows in found.values():
+        for values in rows.values():
+            numbers.setdefault(values[0][2], len(numbers) - 1)
     return {
         name: KernelSamples(
-            np.array(list(rows), dtype=np.int64),
-            np.array([median(values) for values in rows.values()]),
-            np.array([numbers[network_of[name][row]] for row in rows]),
+            np.array([configuration for configuration, _ in rows], dtype=np.int64),
+            np.array([median(latency_ms for latency_ms, _, _ in values) for values in rows.values()]),
+            np.array([numbers[values[0][2]] for values in rows.values()]),
+            np.array([median(cold for _, cold, _ in values) for values in rows.values()]),
         )
         for name, rows in found.items()
     }
