@@ -56,7 +56,7 @@ def test_what_is_not_known_is_said_in_one_line(latcast: Latcast, model: str, sai
     [
         ("llama3.2:3b", "llama3.2:3b:q4_k_m"),
         ("Qwen/Qwen2.5-1.5B-Instruct-GGUF", "Qwen/Qwen2.5-1.5B-Instruct-GGUF:q4_k_m"),
-        ("mistral", "mistral-7b:q4_k_m"),
+        ("tinyllama", "tinyllama:q4_k_m"),
         ("gpt-oss:20b", "gpt-oss:20b:mxfp4"),
         ("llama3.2:1b-instruct-q8_0", "llama3.2:1b-instruct-q8_0"),
     ],

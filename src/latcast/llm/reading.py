@@ -83,7 +83,7 @@ def stating_quantisation(text: str, quantisation: str = "") -> str:
     if found is None or found[1]:
         return text
     usual = _PUBLISHED_IN.get(named_models()[found[0]]["model_type"], USUAL_QUANTISATION)
-    return stated if _named(stated := f"{text}:{usual}") else f"{found[0]}:{usual}"  # "mistral" is a family's only member
+    return f"{text}:{usual}"
 
 
 USUAL_QUANTISATION = "q4_k_m"
@@ -164,7 +164,8 @@ def _named(text: str) -> tuple[str, str] | None:
     front, _, tag = text.rpartition(":")
     stated = _stated(text)
     if front and _recipe(tag):
-        name = _find(front)
+        family = _family(front)
+        name = _find(front) or (family[0] if len(family) == 1 else None)
         return (name, tag) if name and _stated(front) in ("", _recipe(tag)) else None
     if name := _find(text):
         return name, stated
