@@ -51,6 +51,7 @@ from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build
 from latcast.spaces.catalogue import FAMILY_NAMES, family, find_model
+from shipping import device_model_fit
 from shipping.arbitration import (
     FEWEST_TESTED,
     MEASURED,
@@ -248,9 +249,10 @@ def read_trials(path: Path, pool: KnownPlatforms) -> list[MemberForecasts]:
 
 
 def sources_digest() -> str:
-    """Return a digest of the package and of this file, by which a part is known to be of the same program."""
+    """Return a digest of latcast, shipping and this file, by which a part is known to be of the same program."""
     found = sha256()
-    for path in sorted([Path(__file__), *Path(device_model_file.__file__).parents[1].rglob("*.py")]):
+    packages = Path(device_model_file.__file__).parents[1], Path(device_model_fit.__file__).parent
+    for path in sorted([Path(__file__), *(path for package in packages for path in package.rglob("*.py"))]):
         found.update(path.read_bytes())
     return found.hexdigest()[:12]
 
