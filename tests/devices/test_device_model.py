@@ -154,3 +154,16 @@ def test_a_network_is_known_where_one_platform_alone_ran_it(ran_by: int) -> None
     memory = model.memory("cpu", NEW.covariates)
 
     assert memory.known(*memory.nearest(features().place[-2:])).tolist() == [1.0, float(ran_by)]
+
+
+@pytest.mark.parametrize(("design", "known"), [("hexagon", 1.0), ("hailo", 0.0)])
+def test_a_network_that_npus_of_another_design_alone_ran_is_not_known(design: str, known: float) -> None:
+    def of_a_design(row: int, each: KnownPlatform) -> KnownPlatform:
+        name = "hexagon" if row else "hailo"
+        each = replace(each, covariates={**each.covariates, f"npu npu={name}": 1.0})
+        return each if row else replace(each, networks=each.networks[:-1], log_ms=each.log_ms[:-1])
+
+    model = replace(fitted(), platforms=tuple(of_a_design(row, each) for row, each in enumerate(fitted().platforms)))
+    memory = model.memory("cpu", {**NEW.covariates, f"npu npu={design}": 1.0})
+
+    assert memory.known(*memory.nearest(features().place[-2:])).tolist() == [1.0, known]

@@ -42,6 +42,11 @@ def group_of(kind: str, covariates: Mapping[str, float]) -> str:
     return ", ".join((kind, *words))
 
 
+def design_of(covariates: Mapping[str, float]) -> frozenset[str]:
+    """Name the design of an NPU, such as Hexagon; empty for other units. One tells little of a network's latency on another."""
+    return frozenset(name for name in covariates if name.startswith("npu npu="))
+
+
 @dataclass(frozen=True)
 class KnownPlatform:
     """A platform whose latencies are known.
@@ -190,8 +195,19 @@ class DeviceModel:
             return NO_MEMORY
         special = self.known_offsets.get(group_of(kind, covariates))
         offsets = self.known_offsets[kind] if special is None else self.known_offsets[kind] + special
-        ran = np.asarray(self.ran.get(kind, np.zeros((0, len(offsets)), dtype=bool)).any(axis=0))
-        return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0), ran)
+        return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0), self._ran_by(kind, design_of(covariates)))
+
+    def _ran_by(self, kind: str, design: frozenset[str]) -> np.ndarray:
+        """Return which networks platforms of a kind and design ran, (known networks,)."""
+        if (kind, design) not in self._ran_by_design:
+            alike = [design_of(self.platforms[place].covariates) == design for place in self.rows_of_kind.get(kind, ())]
+            found = self.ran[kind][alike].any(axis=0) if any(alike) else np.zeros(len(self.known_places), dtype=bool)
+            self._ran_by_design[kind, design] = np.asarray(found)
+        return self._ran_by_design[kind, design]
+
+    @cached_property
+    def _ran_by_design(self) -> dict[tuple[str, frozenset[str]], np.ndarray]:
+        return {}
 
     def mean(self, covariates: Mapping[str, float]) -> np.ndarray:
         """Return the mean state, (state,), of a platform with these covariates; unknown ones count as 0."""

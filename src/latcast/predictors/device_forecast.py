@@ -198,7 +198,7 @@ class NetworkMemory:
         places: (networks, places) as in :func:`latcast.predictors.network_features.network_place`.
         offsets: (networks,) of the logarithm of the latency; 0 where platforms disagree or none ran it.
         explained: Part of the noise's variance that is gone for a network with an offset.
-        ran: (networks,) whether any platform of the device's kind of unit ran each, be it one alone.
+        ran: (networks,) whether any platform of the device's kind of unit, and design of NPU, ran each, be it one alone.
         measured_ms: (networks,) latencies of those that the device itself ran, 0 for others; None where it ran none of them.
     """
 
