@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.kernels.types import kernel_type
-from latcast.predictors.coldness import LEVELS, Coldness, at_coldness, kernel_weight_bytes
+from latcast.predictors.calibration_terms import LEVELS, Coldness, at_coldness, kernel_weight_bytes
 
 MANY = np.array([1e18])
 """Bytes of weights beside which no cache counts."""

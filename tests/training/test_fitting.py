@@ -14,8 +14,7 @@ from latcast.kernels import find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.predictors.analytical import DEPTH, POOLED, TERMS, AnalyticalTerms, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.calibration_terms import CalibrationTerms
-from latcast.predictors.coldness import LEVELS, Coldness, kernel_weight_bytes
+from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms, Coldness, kernel_weight_bytes
 from latcast.predictors.intervals import (
     NETWORKS_OUTSIDE_GROWTH,
     VARIANCE,

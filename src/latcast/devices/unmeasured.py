@@ -26,6 +26,9 @@ USUAL_GPU = {"NVIDIA": "any/tensorrt-unstated/gpu/fp16"} | dict.fromkeys(
 )
 """The same of GPUs of vendors that TFLite's delegate is not made for."""
 
+XNNPACK = "xnnpack"
+"""A library of kernels that TFLite takes, which was also measured by itself."""
+
 SAME_SILICON, SAME_FAMILY = 1, 3
 """Relations of :func:`latcast.chips.chip_names.nearest` up to which chips have one silicon, and GPUs or NPUs of one family."""
 
@@ -136,7 +139,7 @@ def _with(like: Platform, device: str, said: Sequence[str], runtimes: Collection
             pass
         elif re.fullmatch(r"cpu\d+", word):
             found = replace(found, unit=word)
-        elif runtime in runtimes:
+        elif runtime in runtimes and not (runtime == XNNPACK and like.runtime == "tflite"):
             found = replace(found, runtime=runtime, runtime_version=version)
         else:  # a library of kernels, or a size of cores
             found = replace(found, unit=f"{found.unit}+{word}")

@@ -20,7 +20,7 @@ import numpy as np
 
 from latcast.environment import MOMENT
 from latcast.errors import MeasurementError
-from latcast.predictors.coldness import DEFAULT_L2_BYTES
+from latcast.predictors.calibration_terms import DEFAULT_L2_BYTES
 from latcast.records import Measurement
 
 COMPUTE_WEIGHT = 0.8

@@ -24,7 +24,7 @@ LOOPS = "loops"
 """Inner loops of a convolution: one a filter tap and output, over a group's input channels."""
 
 COLD_TERMS = ("cold_weights", "cold_count")
-"""Weights read, and one a kernel, times the kernel's coldness (:mod:`latcast.predictors.coldness`)."""
+"""Weights read, and one a kernel, times the kernel's coldness (:mod:`latcast.predictors.calibration_terms`)."""
 
 DEPTH = "depth"
 """FLOPs in a row for one output element: a GPU's kernel takes at least as long as one output."""

@@ -22,7 +22,7 @@ def feature_names(kind: KernelType) -> tuple[str, ...]:
 
 
 COLDNESS = "coldness"
-"""Feature that is no fact of a kernel but of the network that it runs in (:mod:`latcast.predictors.coldness`)."""
+"""Feature that is no fact of a kernel but of the network that it runs in (:mod:`latcast.predictors.calibration_terms`)."""
 
 
 def feature_matrix(

@@ -17,9 +17,8 @@ from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
-from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms, kernel_weight_bytes
 from latcast.predictors.card import HELD_OUT, LARGE_SHARE, card_warnings, graded
-from latcast.predictors.coldness import LEVELS, kernel_weight_bytes
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
@@ -77,7 +76,7 @@ class NetworkEstimates:
 
     Attributes:
         latency_ms: Kernels and overhead, times the correction of short networks.
-        correction: That factor; by coldness where the network has it (:class:`latcast.predictors.coldness.Coldness`).
+        correction: That factor; by coldness where the network has it (:class:`latcast.predictors.calibration_terms.Coldness`).
         covered_share: Part of the latency from kernels similar to those trained on, with the overhead that these show.
         outside_share: How novel it is, as :meth:`latcast.predictors.intervals.Interval.outside_share` counts it.
         unpredicted_share: Part of the latency from kernels whose type has no predictor; those far beyond what

@@ -26,14 +26,18 @@ from latcast.predictors.analytical import (
     network_design,
 )
 from latcast.predictors.calibration_terms import (
+    DEFAULT_L2_BYTES,
+    LEVELS,
     STRENGTHS,
     STRENGTHS_OF_SCALED,
     CalibrationTerms,
+    Coldness,
     ShortNetworkCorrection,
+    at_coldness,
     fit_calibration_terms,
+    kernel_weight_bytes,
     sums_by_type,
 )
-from latcast.predictors.coldness import DEFAULT_L2_BYTES, LEVELS, Coldness, at_coldness, kernel_weight_bytes
 from latcast.predictors.intervals import FOLDS, VARIANCE, HeldOut, Interval, group_folds
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL,

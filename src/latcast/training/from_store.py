@@ -18,8 +18,8 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, platform_rules, unit_kind
 from latcast.kernels.search import SingleKernels
 from latcast.kernels.selection import family_in
+from latcast.predictors.calibration_terms import DEFAULT_L2_BYTES
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.coldness import DEFAULT_L2_BYTES
 from latcast.predictors.intervals import (
     FOLDS,
     NETWORKS_OUTSIDE_GROWTH,
