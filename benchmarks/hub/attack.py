@@ -315,7 +315,7 @@ class Doubt:
 
 
 FIRST = "honest records of trusted contributors after fakes"
-"""Of the records that :func:`doubts` counts, those that ought never to be held back."""
+"""Kinds of records counted by :func:`doubts` that should never be held back."""
 
 
 def doubts(seeds: int = 3, networks: int = 24, platforms: int = 3, strengths: Sequence[float] = STRENGTHS) -> list[Doubt]:

@@ -263,7 +263,7 @@ OF_NO_DEVICE = frozenset((
     "localhost", "mobile", "my computer", "my laptop", "my machine", "my phone", "npu", "phone", "smartphone", "this",
     "this machine", "tpu", "windows", "x86",
 ))  # fmt: skip
-"""What people write who name no device."""
+"""Words that people write for a device without naming one."""
 
 
 def _id_of(found: Path | PooledPlatform | PlatformPredictor) -> str:

@@ -87,7 +87,7 @@ def stating_quantisation(text: str, quantisation: str = "") -> str:
 
 
 USUAL_QUANTISATION = "q4_k_m"
-"""What Ollama's tags without a quantisation have."""
+"""Quantisation of Ollama's tags that state none."""
 
 _PUBLISHED_IN: Mapping[str, str] = {"gpt_oss": "mxfp4"}
 """Quantisations of models that are published in four bits, by their type."""
