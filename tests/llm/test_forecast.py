@@ -50,7 +50,7 @@ def test_costs_of_a_token_add_up():
         (
             "qwen2.5-1.5b:q4_0",
             "pixel4/tflite-2.10/1large/int8",
-            r"'tflite-2.10 1large int8'.*llama.cpp \(cpu, gpu, npu\)",
+            r"'tflite-2.10 1large int8'.*llama.cpp \(cpu\)",
         ),
         ("qwen2.5-1.5b:q4_0", "s23 mlx", "found 'mlx'.*expected llama.cpp"),
         ("qwen2.5-1.5b:q4_0", "iphone 15 pro npu", r"found 'npu'.*expected llama.cpp \(cpu, gpu\)"),
@@ -116,3 +116,34 @@ def test_a_device_of_unknown_chip_answers_at_other_threads_too():
     found, prices = language_platforms_meant("my-box/cpu2", known)
     assert found == ["my-box/llama.cpp-1/cpu2/unstated"]
     assert prices.machines[found[0]].kind == "cpu-x86"
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"), [("galaxy s25 hexagon", "npu"), ("snapdragon 8 elite opencl", "gpu"), ("rtx 4090 cuda", "gpu")]
+)
+def test_the_name_of_a_backend_names_the_unit_that_it_computes_on(text: str, unit: str):
+    (found,) = predict_language_model("llama-3.2-1b:q4_0", text)
+    assert found.platform.split("/")[2] == unit
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rtx 4090 opencl", "found 'opencl'.*expected llama.cpp"),
+        ("snapdragon 855 gpu", "found 'gpu'.*expected llama.cpp"),  # Adreno 640
+        ("snapdragon 855 npu", "found 'npu'.*expected llama.cpp"),  # Hexagon v66
+        ("hailo-8", "a unit such as Hailo-8 has .npu.; name a device with"),
+    ],
+)
+def test_units_that_no_backend_computes_on_are_refused(text: str, said: str):
+    with pytest.raises(UnknownPlatformError, match=said):
+        predict_language_model("llama-3.2-1b:q4_0", text)
+
+
+def test_no_prediction_is_faster_than_the_memory_or_slower_to_read_than_to_answer():
+    (fast,) = predict_language_model("llama-3.3-70b:f16", "rtx 4070 laptop")
+    assert fast.decode_tokens_per_s * 139 <= 256  # GB of weights, GB/s
+    (slow,) = predict_language_model("llama-3.1-8b:f16", "jetson orin nano cpu")
+    assert slow.prefill_tokens_per_s >= slow.decode_tokens_per_s
+    (small,) = predict_language_model("gemma-3-270m:q4_0", "jetson nano gpu")
+    assert small.prefill_tokens_per_s * 2 * 0.1e9 < 0.4719e12  # products of 0.1 billion weights in layers, of 472 GFLOPS in half

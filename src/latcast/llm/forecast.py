@@ -166,13 +166,16 @@ class _Forecast:
     def _prediction(
         self, text: str, model: LanguageModel, platform: str, found: Mapping[Phase, tuple[Mapping[Term, float], str]]
     ) -> LanguagePrediction:
-        parts = {phase: seconds for phase, (seconds, _) in found.items()}
+        parts = {phase: dict(seconds) for phase, (seconds, _) in found.items()}
         situations = {phase: situation for phase, (_, situation) in found.items()}
         tokens: dict[Phase, float] = {"prefill": self.prompt, "decode": self.prompt + self.generated / 2}
         width = {phase: self.prices.width(phase, platform, situations[phase], tokens[phase]) for phase in parts}
         wider = 2.0 if model.notes else 1.0  # what is not known of a model is outside of what was held out
         wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
-        prompt_s, token_s = sum(parts["prefill"].values()), sum(parts["decode"].values())
+        token_s = sum(parts["decode"].values())
+        faster = max(1.0, sum(parts["prefill"].values()) / (self.prompt * token_s))  # a prompt can be read token by token
+        parts["prefill"] = {term: seconds / faster for term, seconds in parts["prefill"].items()}
+        prompt_s = sum(parts["prefill"].values())
         first, further = prompt_s, (self.generated - 1) * token_s  # reading the prompt gives the first token
         prefill, decode = self.prompt / prompt_s, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
@@ -285,6 +288,9 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
     """
     chip = next((each for entry in named.entries for each in chips_of(entry)), None)
     units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
+    measured_units = [Unit.parse(name.split("/")[2]) for name in prices.machines]
+    of_backend = {word: unit.kind for unit in measured_units for word in unit.qualifiers if word in named.said}
+    units += sorted(set(of_backend.values()) - {Unit.parse(word).kind for word in units})
     if chip is None:
         own = [machine for name, machine in prices.machines.items() if name.split("/")[0] == device_name(named.device)]
         like = [(machine, unit) for unit in units for machine in own if machine.kind.startswith(Unit.parse(unit).kind)]
@@ -312,17 +318,23 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
         for runtime in runtimes:
             platform = Platform.stated(named.device, runtime, threads if unit == "cpu" else unit, UNSTATED)
             machine = machine_of(platform.id, chip.id)
-            if (platform.runtime, kind) in measured and made_for(platform.runtime, chip.vendor):
+            if (platform.runtime, kind) in measured and made_for(platform.runtime, chip, kind):
                 found += [machine] if machine.kind in kinds or (kind == "gpu" and unit in units) else []
         return found
 
-    rest = [word for word in named.said if word not in (*units, UNSTATED)]
+    rest = [word for word in named.said if word not in (*units, *of_backend, UNSTATED)]
     precisions = [word for word in rest if word in PUBLISHED_PRECISIONS]
     runtimes = [word for word in rest if word not in precisions] or usual
-    listed = [found for unit in units or has if (found := machines(unit, runtimes))]
+    backends = of_backend.keys()
+    allowed = ([each for each in machines(unit, runtimes) if backends <= {each.kind.partition("-")[2]}] for unit in units or has)
+    listed = [found for found in allowed if found]
     if not listed:
         places = {name: [unit for unit in has if machines(unit, [name])] for name in usual}
         known = [f"{name} ({', '.join(there)})" for name, there in places.items() if there]
+        if not known:
+            raise UnknownPlatformError(
+                f"no language model was measured on a unit such as {chip.name} has ({', '.join(has)}); name a device with a CPU"
+            )
         raise UnknownPlatformError(
             f"found '{' '.join(named.said)}' in '{text}', with which no language model was measured on any device; expected "
             f"{' or '.join(known)}"

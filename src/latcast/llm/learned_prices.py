@@ -154,8 +154,21 @@ class LearnedPrices:
             share = table.get(pairs or situation, {}).get(self.machines[platform].kind, 0.0)
             if share and (line := self.by_line(phase, platform, workload)):
                 longer *= (line / (longer * sum(own.values()))) ** share
+            longer *= max(1.0, self._least_seconds(phase, platform, workload) / (longer * sum(own.values())))
             found.append(({term: longer * seconds for term, seconds in own.items()}, situation))
         return found
+
+    def _least_seconds(self, phase: Phase, platform: str, workload: Mapping[Term, float]) -> float:
+        """Return what reading at the peak bandwidth takes or, of a prompt on what was never measured, computing at the peak.
+
+        Made-up stacks of layers may lie in a cache; peaks of what was measured may be of other instructions than those used.
+        """
+        machine = self.machines[platform]
+        if phase == "decode" and machine.bandwidth_gb_s and not machine.profiled:
+            return (work_of(phase, workload) + workload.get(("cache",), 0.0)) / machine.bandwidth_gb_s
+        if phase == "prefill" and machine.compute_tops and not self.evidence[platform].pairs:
+            return work_of(phase, workload) / machine.compute_tops
+        return 0.0
 
     def by_line(self, phase: Phase, platform: str, workload: Mapping[Term, float]) -> float | None:
         """Return the seconds by the line through what was measured there, or, before that, by the chip's bandwidth or peak."""

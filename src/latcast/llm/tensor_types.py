@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from latcast.chips.chip_table import Chip
 from latcast.errors import ModelError
 from latcast.llm import read_facts
 from latcast.llm.decoder import EXPERTS, LanguageModel, Matrix, Role
@@ -65,9 +66,11 @@ def runs(runtime: str, weights: str) -> bool:
     return not weights or known is None or weights in known["weights"]
 
 
-def made_for(runtime: str, vendor: str) -> bool:
-    """Return whether a runtime computes on a vendor's chips."""
-    return vendor.lower() in _FACTS["runtimes"].get(runtime, {}).get("vendors", [vendor.lower()])
+def made_for(runtime: str, chip: Chip, unit_kind: str) -> bool:
+    """Return whether a runtime computes on a unit of a chip, by its vendor and the generations that the runtime leaves out."""
+    facts, vendor = _FACTS["runtimes"].get(runtime, {}), chip.vendor.lower()
+    generation = {"gpu": chip.gpu_family, "npu": chip.npu}.get(unit_kind)
+    return vendor in facts.get("vendors", [vendor]) and generation not in facts.get("left_out", ())
 
 
 def offered(runtime: str) -> Sequence[str]:
