@@ -20,7 +20,7 @@ def command(
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tables 2 and 3 and Figs. 5 and 6 of Jiang et al. from measured sweeps; rules, defaults, tuning and the cost model."""
+    """Tables 2 and 3 and Figs. 5 and 6 of Jiang et al. from measured sweeps; rules, defaults and tuning."""
     from papers.harness import chosen_items
     from papers.workgroups.groups import read_groups
     from papers.workgroups.tables import ITEMS, audit_all, draw, reproduce

@@ -17,7 +17,6 @@ from latcast.workgroups.sweep import COMPETITIVE
 from latcast.workgroups.workloads import find_launches
 from papers.harness import Cell, PaperTable, Watch, make_tables, unwatched
 from papers.workgroups import paper
-from papers.workgroups.cost_model import cost_model
 from papers.workgroups.groups import Group
 
 AuditedGroups = Sequence[tuple[Group, Sequence[Audit]]]
@@ -200,7 +199,6 @@ MAKERS: Mapping[str, Callable[[AuditedGroups], PaperTable]] = {
     "figure 5": figure_5,
     "figure 6": lambda audited: figure_6(audited, network_operators()),
     "defaults": latencies,
-    "cost model": lambda audited: cost_model([group for group, _ in audited]),
 }
 """In the order in which they are given."""
 

@@ -180,7 +180,7 @@ def replayed(path: Path) -> None:
 def test_sweeps(tmp_path: Path) -> None:
     chance = chance_of("sweeps")
     own = {
-        "descriptor": {"name": "a", "kind": "conv"}, "grid": [4096, 100], "filter_size": [3, 3], "variant": {"a": 1},
+        "descriptor": {"name": "a", "kind": "conv"}, "grid": [4096, 100], "variant": {"a": 1},
         "device": {"name": "a", "title": "A", "max_work_group_size": 256, "max_x": 256, "max_y": 256, "max_z": 64},
     }  # fmt: skip
     cases = changed([cache(), cache(latcast=own)], chance, as_json)

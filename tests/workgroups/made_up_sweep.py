@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from latcast.workgroups.devices import DeviceProfile
-from latcast.workgroups.rules import Situation, padding_share
-from latcast.workgroups.sizes import Grid, WorkGroup, candidate_sizes, sizes_array
+from latcast.workgroups.sizes import Grid, WorkGroup, candidate_sizes
 from latcast.workgroups.sweep import SizeSweep
 from latcast.workgroups.workloads import CONV, KernelDescriptor, convolution
 
@@ -25,7 +24,7 @@ def sweep_of(
     excess = np.abs(np.random.default_rng(seed).normal(0.0, noise, (len(sizes), rounds))) if noise else 0.0
     return SizeSweep(
         device, operator, kernel, grid or convolution(16, 16, 32, 32).grid, tuple(sizes), exact * (1 + excess) * np.ones(rounds),
-        variant=variant or {}, interleaved=interleaved, tuning_ms=np.full(len(sizes), 100.0), filter_size=(3, 3),
+        variant=variant or {}, interleaved=interleaved, tuning_ms=np.full(len(sizes), 100.0),
     )  # fmt: skip
 
 
@@ -34,19 +33,6 @@ def many_sizes(grid: Grid, count: int, seed: int = 0) -> list[WorkGroup]:
     every = candidate_sizes(grid, DEVICE.limits)
     rows = np.random.default_rng(seed).choice(len(every), min(count, len(every)), replace=False)
     return [every[row] for row in sorted(rows)]
-
-
-def smooth_sweep(level_ms: float, tile: int, *, count: int = 60, device: DeviceProfile = DEVICE, seed: int = 0) -> SizeSweep:
-    """A kernel variant that likes long rows and exact division; how long depends on its tile."""
-    grid = Grid(48 // tile, 32, 4)
-    sizes = many_sizes(grid, count, seed)
-    situation = Situation(grid, CONV, device)
-
-    def latency(size: WorkGroup) -> float:
-        padding = float(padding_share(sizes_array([size]), situation)[0])
-        return level_ms * (1 + 0.2 * abs(np.log2(size.items / (32 * tile)))) / (1 - padding)
-
-    return sweep_of(latency, sizes, grid=grid, rounds=3, variant={"tile": tile}, device=device)
 
 
 THREE_SIZES = (WorkGroup(32, 1), WorkGroup(16, 2), WorkGroup(8, 1))

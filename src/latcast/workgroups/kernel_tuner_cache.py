@@ -195,14 +195,10 @@ def _read_sweep(
         descriptor = replace(base, **block)  # type: ignore[arg-type]
     problem_size = data["problem_size"]
     shape = "x".join(map(str, problem_size)) if isinstance(problem_size, list) else problem_size
-    filter_size = ours.get("filter_size") or [first.get("filter_height", 1), first.get("filter_width", 1)]
-    if not isinstance(filter_size, list) or len(filter_size) != 2:
-        raise DatasetError(f"the filter size is {filter_size!r}; expected two numbers")
-    rows, columns = (_whole("the filter size", value, MOST_ITEMS) for value in filter_size)
     return SizeSweep(
         device, str(ours.get("operator", f"{data['kernel_name']} {shape}")), descriptor, grid, tuple(times),
         np.array([runs[:rounds] for runs in times.values()]), variant=said, interleaved=bool(ours.get("interleaved", False)),
-        tuning_ms=np.array(list(tuning.values())) if any(tuning.values()) else None, failed=failed, filter_size=(rows, columns),
+        tuning_ms=np.array(list(tuning.values())) if any(tuning.values()) else None, failed=failed,
     )  # fmt: skip
 
 
@@ -265,7 +261,6 @@ def cache_of(sweep: SizeSweep) -> dict[str, Any]:
         OURS: {
             "operator": sweep.operator, "descriptor": asdict(sweep.descriptor), "device": sweep.device.to_json(),
             "grid": list(sweep.grid.shape), "variant": dict(sweep.variant), "interleaved": sweep.interleaved,
-            "filter_size": list(sweep.filter_size),
         },
         "cache": cache,
     }  # fmt: skip

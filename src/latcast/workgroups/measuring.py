@@ -150,7 +150,7 @@ def measure_sweep(
         times_ms = np.column_stack(rounds)
         sweep = SizeSweep(
             device, str(workload), workload.descriptor, workload.grid, sizes, times_ms, interleaved=True,
-            tuning_ms=compiling_ms + times_ms.sum(axis=1), failed=failed, filter_size=(workload.kernel_h, workload.kernel_w),
+            tuning_ms=compiling_ms + times_ms.sum(axis=1), failed=failed,
         )  # fmt: skip
         save(sweep)
         if len(rounds) >= least and (len(rounds) >= plan.rounds or clock() >= deadline_s):

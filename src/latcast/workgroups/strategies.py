@@ -9,10 +9,12 @@ from functools import partial
 import numpy as np
 
 from latcast.workgroups.advice import FIXED, kfast
-from latcast.workgroups.cost_model import BUDGET, tune
 from latcast.workgroups.rules import rank
 from latcast.workgroups.sizes import WorkGroup, exact_divisors
 from latcast.workgroups.sweep import SizeSweep
+
+BUDGET = 6
+"""Sizes measured by strategies that try a few."""
 
 SHOTS = (1, 3, 5)
 """Runs of each size in tuning: one, as TFLite does, and as a check more."""
@@ -120,13 +122,6 @@ def tune_exhaustively(sweep: SizeSweep, shots: int) -> StrategyResult:
     return StrategyResult(strategy, float(np.mean(picks)), float(np.max(picks)), len(rows), spent)
 
 
-def follow_cost_model(sweep: SizeSweep) -> StrategyResult:
-    """Measure sizes that the cost model chooses one after another, knowing only those before, and take the best."""
-    found = tune([sweep], [0], carry=False)
-    relative = float(found.regrets([sweep], BUDGET)[0])
-    return StrategyResult(f"cost model, best of {BUDGET}", relative, relative, len(found.measured[0]))
-
-
 STRATEGIES: Mapping[str, Callable[[SizeSweep], StrategyResult]] = {
     "rules": follow_rules,
     "kFast": take_kfast,
@@ -134,7 +129,6 @@ STRATEGIES: Mapping[str, Callable[[SizeSweep], StrategyResult]] = {
     f"fixed {LINE}": partial(take_fixed, size=LINE),
     "random": take_any,
     **{tuning_name(shots): partial(tune_exhaustively, shots=shots) for shots in SHOTS},
-    f"cost model, best of {BUDGET}": follow_cost_model,
     f"rules, best of {BUDGET}": measure_by_rules,
     f"random, best of {BUDGET}": measure_at_random,
 }

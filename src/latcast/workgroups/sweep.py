@@ -39,7 +39,6 @@ class SizeSweep:
         interleaved: Whether a round went over all sizes before the next began; otherwise a size's runs followed each other.
         tuning_ms: (sizes,) time that trying each size took, compilation included; None where it is not known.
         failed: Sizes that did not run, and why.
-        filter_size: Rows and columns of the filter.
 
     Raises:
         MeasurementError: Shapes do not fit, or a time is not a positive number.
@@ -55,7 +54,6 @@ class SizeSweep:
     interleaved: bool = False
     tuning_ms: np.ndarray | None = None
     failed: Mapping[WorkGroup, str] = field(default_factory=dict)
-    filter_size: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
         times = self.times_ms

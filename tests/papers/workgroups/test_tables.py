@@ -13,7 +13,7 @@ from papers.harness import PaperTable
 from papers.workgroups import paper
 from papers.workgroups.groups import grouped, read_groups
 from papers.workgroups.tables import AuditedGroups, audit_all, draw, figure_6, network_operators, reproduce
-from tests.workgroups.made_up_sweep import many_sizes, smooth_sweep, sweep_of
+from tests.workgroups.made_up_sweep import many_sizes, sweep_of
 
 SIZES = many_sizes(Grid(8, 16, 8), 40)
 
@@ -22,7 +22,7 @@ SIZES = many_sizes(Grid(8, 16, 8), 40)
 def audited() -> AuditedGroups:
     by_x = [sweep_of(lambda size, f=f: f * (size.x + 1 / size.items), SIZES, rounds=5) for f in (1.0, 3.0)]
     noise = sweep_of(lambda size: 1.0, SIZES, noise=0.3, seed=4, operator="conv:8x8x8,k3,s1,c8")
-    few = smooth_sweep(1.0, 1, count=10)
+    few = sweep_of(lambda size: size.x, SIZES[:10])
     return audit_all(grouped([*by_x, noise, few]))
 
 
@@ -97,18 +97,6 @@ def test_the_papers_networks_have_their_convolutions() -> None:
     assert found["VGG16"]["conv:28x28x512,k3,s1,c512"] == 2
 
 
-def test_the_cost_model_is_judged_alone_on_its_device_and_across(audited: AuditedGroups) -> None:
-    sweeps = [smooth_sweep(1.0 + tile, tile, count=24, seed=seed) for seed in range(3) for tile in (1, 2, 3, 4)]
-    (found,) = reproduce(audit_all(grouped(sweeps)), ("cost model",))
-    rows = {(row[1], row[3]): row for row in found.rows}
-
-    assert set(rows) == {(trained, count) for trained in ("the sweep alone", "earlier sweeps") for count in (1, 2, 3, 6)}
-    for trained in ("the sweep alone", "earlier sweeps"):
-        figures = [rows[trained, count][4] for count in (1, 2, 3, 6)]
-        assert figures == sorted(figures, reverse=True)  # type: ignore[type-var]
-    assert rows["earlier sweeps", 6][4] < rows["earlier sweeps", 6][7]  # type: ignore[operator]
-
-
 def test_a_folder_is_read_and_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     write_cache(tmp_path / "made_up.json.gz", sweep_of(lambda size: size.x + 1 / size.items, SIZES, rounds=5))
@@ -148,4 +136,3 @@ def test_sweeps_that_ran_once_are_listed_without_figures() -> None:
 
     assert row[1:3] == (1, 0)
     assert row[4:8] == (None, None, None, None)
-    assert item(once, "cost model").rows == ()
