@@ -7,16 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import log
 
 from latcast.graph.importers.input_sizes import ModelInput, Sizes, is_known
 from latcast.graph.ir import Shape
 
 LARGEST = 1 << 20
 """Upper bound of a suggested size: a minute of sound at 16 kHz."""
-
-LARGEST_SIDE = 4096
-"""Upper bound of a suggested height or width."""
 
 USUAL: Mapping[str, tuple[int, ...]] = {
     "batch": (1, 2, 4, 8, 16, 32),
@@ -108,18 +104,6 @@ class Group:
     kind: str
     keys: tuple[str, ...]
 
-    def sizes(self, now: int) -> list[int]:
-        """Return usual sizes but the present one."""
-        return [size for size in USUAL[self.kind] if size != now]
-
-    def near(self, goal: float) -> list[int]:
-        """Return sizes near one that was reckoned: usual ones, then even ones; before them itself, but for an image."""
-        usual = sorted(USUAL[self.kind], key=lambda size: abs(log(size / goal)))[:4]
-        near = [size for size in usual if abs(log(size / goal)) < 0.7]
-        rounded = [round(goal / step) * step for step in (32, 16, 8, 4, 2, 1) if step <= goal]
-        exact, most = ([], LARGEST_SIDE) if self.kind == "side" else ([round(goal)], LARGEST)
-        return [size for size in dict.fromkeys((*exact, *near, *rounded)) if self.least <= size <= most]
-
     def resized(self, values: Values, size: int) -> Values:
         """Return values with one size for the group."""
         return {**values, **dict.fromkeys(self.keys, size)}
@@ -206,15 +190,14 @@ class Layout:
 
         return {name: tuple(map(size_of, sizes)) for name, sizes in self.sizes.items()}
 
-    def groups(self) -> tuple[list[Group], list[Group]]:
+    def groups(self) -> list[Group]:
         """Return what is moved together: all dimensions of a kind, and the sides of one image; then single ones, batches last."""
         kinds = [kind for kind in USUAL if kind != "batch"]
         of_kind = {kind: tuple(key for key, found in self.kinds.items() if found == kind) for kind in USUAL}
         joint = [Group(kind, of_kind[kind]) for kind in kinds if of_kind[kind]]
         joint += [Group("side", keys) for keys in self.sides if keys]
         single = [Group(kind, (key,)) for kind in (*kinds, "batch") for key in of_kind[kind]]
-        joint = list(dict.fromkeys(joint))
-        return joint, [each for each in single if each not in joint]
+        return list(dict.fromkeys((*joint, *single)))
 
 
 def layouts_of(inputs: Sequence[ModelInput], missing: Sequence[ModelInput], given: Mapping[str, Shape]) -> Iterator[Layout]:

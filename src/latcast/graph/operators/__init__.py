@@ -14,7 +14,6 @@ from latcast.graph.operators import (
 )
 from latcast.graph.operators.table import (
     Kind,
-    MisfitError,
     Operator,
     OperatorView,
     define,
@@ -38,7 +37,6 @@ from latcast.graph.operators.table import (
 
 __all__ = [
     "Kind",
-    "MisfitError",
     "Operator",
     "OperatorView",
     "classic",

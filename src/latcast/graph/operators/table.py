@@ -78,15 +78,7 @@ class OperatorView:
 
     def fail(self, problem: str) -> ModelError:
         shapes = ", ".join("-" if tensor is None else str(list(tensor.shape)) for tensor in self.inputs)
-        return MisfitError(f"node '{self.node.name}' ({self.node.op_type}) with inputs {shapes}: {problem}", self)
-
-
-class MisfitError(ModelError):
-    """An operator does not take its inputs; ``view`` holds them, where the message was not written anew."""
-
-    def __init__(self, message: str, view: OperatorView | None = None) -> None:
-        super().__init__(message)
-        self.view = view
+        return ModelError(f"node '{self.node.name}' ({self.node.op_type}) with inputs {shapes}: {problem}")
 
 
 InferShapes = Callable[[OperatorView], "list[Tensor]"]
