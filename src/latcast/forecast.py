@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 On = str | os.PathLike[str] | Platform | PooledPlatform | PlatformPredictor
 """A platform: its id, a beginning of it that no other has, a name that means one, a bundle's path, or a loaded predictor."""
 
+Note = Callable[[str], None]
+"""Told, in a sentence, which platforms were taken for a text that is not the id of one."""
+
+
+class NamedPlatforms(tuple[On, ...]):
+    """Platforms as :func:`resolve_platforms` takes them, where a list of platforms is expected: a text may mean several."""
+
+    note: Note | None = None
+
 
 def load(platform: On) -> PlatformPredictor:
     """Return the predictor of a platform; kept in memory once loaded.
@@ -74,9 +83,7 @@ def _found(platform: On, precision: str = "") -> Path | PooledPlatform | Platfor
     return found[0]
 
 
-def platforms_meant(
-    text: str, note: Callable[[str], None] | None = None, precision: str = ""
-) -> list[Path | PooledPlatform | PlatformPredictor]:
+def platforms_meant(text: str, note: Note | None = None, precision: str = "") -> list[Path | PooledPlatform | PlatformPredictor]:
     """Return the platforms that a text means: one, or the best known of each kind of unit of a device or chip.
 
     Args:
@@ -146,15 +153,17 @@ def meaning_of(
     named = read_name(text, known)
     if named is None:
         return None
-    if precision and not named.is_id and not set(PUBLISHED_PRECISIONS).intersection(named.said):
+    if named.is_id or set(PUBLISHED_PRECISIONS).intersection(named.said):
+        precision = ""
+    if precision and not any(name.endswith(f"/{precision}") for name in named.platforms):
         narrowed = read_name(f"{text} {precision}", known)
         if narrowed is not None and bool(narrowed.platforms) >= bool(named.platforms):
-            named, text = narrowed, f"{text} {precision}"
-    taken = best_known(named, cards(named.platforms))
+            named, text, precision = narrowed, f"{text} {precision}", ""
+    taken = best_known(named, cards(named.platforms), precision)
     if named.platforms and not named.alike:
         note = ""
         if len(named.platforms) > 1:
-            each = " of each unit" if len(taken) > 1 else ""
+            each = (f" for {precision}" if precision else "") + (" of each unit" if len(taken) > 1 else "")
             note = (
                 f"'{text}' names {len(named.platforms)} platforms; the best known{each} is taken; "
                 f"all: latcast platforms '{text}'{_unmeasured_units(named)}"
@@ -288,18 +297,20 @@ def precision_of(graphs: Sequence[Graph]) -> str:
     return "int8" if graphs and all(each.precision == "int8" for each in graphs) else ""
 
 
-def resolve_platforms(names: Iterable[On], note: Callable[[str], None] | None = None, precision: str = "") -> list[On]:
+def resolve_platforms(names: Iterable[On], note: Note | None = None, graphs: Sequence[Graph] = ()) -> list[On]:
     """Return the platforms that a user names, each once: patterns expand to the ids that match them.
 
     Args:
         names: As :func:`platforms_meant` takes them, patterns of ids (with one of ``*?[``), or platforms that were found already.
-        note, precision: See :func:`platforms_meant`.
+        note: See :func:`platforms_meant`.
+        graphs: Networks that are to run there; see :func:`precision_of`.
 
     Raises:
         UnknownNameError: A pattern matches none.
         UnknownPlatformError: There is no such platform.
     """
     found: dict[str, On] = {}
+    precision = precision_of(graphs)
     for name in names:
         if not isinstance(name, str):
             already = _found(name)
@@ -318,13 +329,16 @@ def is_one(on: On | Sequence[On]) -> TypeGuard[On]:
     return isinstance(on, str | os.PathLike | Platform | PooledPlatform | PlatformPredictor)
 
 
-def load_all(on: On | Sequence[On]) -> list[PlatformPredictor]:
-    """Return the predictors of one or several platforms; see :func:`load`."""
-    return [load(platform) for platform in _listed(on)]
+def load_all(on: On | Sequence[On], graphs: Sequence[Graph] = ()) -> list[PlatformPredictor]:
+    """Return the predictors of one or several platforms on which networks are to run; see :func:`load`."""
+    return [_loaded(each) for each in _all_found(on, graphs)]
 
 
-def _listed(on: On | Sequence[On]) -> Sequence[On]:
-    return [on] if is_one(on) else cast("Sequence[On]", on)
+def _all_found(on: On | Sequence[On], graphs: Sequence[Graph]) -> list[Path | PooledPlatform | PlatformPredictor]:
+    if isinstance(on, NamedPlatforms):
+        on = resolve_platforms(on, on.note, graphs)
+    precision = precision_of(graphs)
+    return [_found(each, precision) for each in ([on] if is_one(on) else cast("Sequence[On]", on))]
 
 
 @overload
@@ -383,8 +397,7 @@ def predict(
         's10/tflite-2.10/gpu/fp16'
     """
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
-    platforms = [_found(each, precision_of([graph])) for each in _listed(on)]
-    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown, conditions=conditions)]
+    found = [predictions[0] for predictions in _predictions([graph], on, breakdown=breakdown, conditions=conditions)]
     return found[0] if is_one(on) else found
 
 
@@ -416,24 +429,17 @@ def predict_many(
         ['resnet18', 'mobilenet_v2']
     """
     graphs = read_models(models, ModelOptions(**options))
-    platforms = [_found(each, precision_of(graphs)) for each in _listed(on)]
     return [
-        found
-        for predictions in _predictions(graphs, platforms, breakdown=breakdown, conditions=conditions)
-        for found in predictions
+        found for predictions in _predictions(graphs, on, breakdown=breakdown, conditions=conditions) for found in predictions
     ]
 
 
 def _predictions(
-    graphs: Sequence[Graph],
-    platforms: Iterable[Path | PooledPlatform | PlatformPredictor],
-    *,
-    breakdown: bool,
-    conditions: Conditions,
+    graphs: Sequence[Graph], on: On | Sequence[On], *, breakdown: bool, conditions: Conditions
 ) -> Iterator[list[Prediction]]:
     """Predict on each platform; those with the same rules share a workload, and none is in memory longer than needed."""
     workloads: list[Workload] = []
-    for each in platforms:
+    for each in _all_found(on, graphs):
         predictor = _loaded(each)
         workload = next((known for known in workloads if known.rules == predictor.rules), None)
         if workload is None:
@@ -475,7 +481,7 @@ def memory(model: Model, on: On | Sequence[On], **options: Unpack[ModelKeywords]
     """
     from latcast.kernels.memory import memory_of
 
-    predictors = load_all(on)
     graph = read_model(model, ModelOptions(**options))
+    predictors = load_all(on, [graph])
     found = [memory_of(graph, each.rules, each.platform.precision) for each in predictors]
     return found[0] if is_one(on) else found

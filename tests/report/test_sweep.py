@@ -66,6 +66,14 @@ def test_a_sweep_names_the_varying_size(shapes: str, varies: str) -> None:
     assert sweep("resnet18", PHONE, shapes).varies == varies
 
 
+def test_images_whose_channels_come_last_vary_in_resolution() -> None:
+    b = GraphBuilder("channels last")
+    graph = b.finish(b.relu(b.input((1, 32, 32, 3))))
+
+    assert sweep(graph, PHONE, "1,{32,64},=,3").varies == "resolution"
+    assert sweep(graph, PHONE, "1,{32,64},32,3").varies == "channels"
+
+
 def test_a_graph_and_a_network_of_one_size_are_given_other_shapes() -> None:
     b = GraphBuilder("tokens")
     graph = b.finish(b.linear(b.input((1, 16, 8)), 8))

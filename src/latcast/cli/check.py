@@ -10,6 +10,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import CHECK_FAILED, json_text, print_json, print_table, warn
+from latcast.cli.predict import warn_of
 from latcast.errors import LatcastError
 from latcast.predictors.conditions import STEADY, Conditions
 
@@ -91,11 +92,11 @@ def check(
         raise typer.BadParameter(f"{'--against needs' if against else 'limits need'} --on PLATFORM,...")
     percentage = options.quantity(max_growth, "--max-growth", {"%": 1, "": 1}, "a percentage such as 5%", may_be_zero=True)
     found = checked(
-        options.model_texts(models), budget, against=against or None, on=options.platforms_held_to_limits(on) if on else (),
-        max_ms=max_ms,
+        options.model_texts(models), budget, against=against or None, on=options.platform_names(on) if on else (), max_ms=max_ms,
         min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
-        conditions=conditions, **options.reading(shape, value, signature, trust=trust),
+        conditions=conditions, note=warn, **options.reading(shape, value, signature, trust=trust),
     )  # fmt: skip
+    options.warn_of_units(on, (each.platform for each in found.checks))
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form
     if output is not None:
@@ -118,6 +119,7 @@ def check(
                 for each in found.checks
             ],
         )
+    warn_of(found.checks)
     for each in found.refused:
         warn(each.reason if each.model in each.reason else f"{each.model}: {each.reason}")
     if not found.passed:

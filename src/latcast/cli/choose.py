@@ -110,11 +110,12 @@ def choose(
     graphs = [graph for _, graph in for_each(listed, lambda model: read_model(model, ModelOptions(trust=trust)))]
     with StageProgress() as progress:
         found = chosen(
-            options.platforms_held_to_limits(on), max_ms=max_ms, models=graphs if models else None, accuracies=accuracies,
+            options.platforms_in(on), max_ms=max_ms, models=graphs if models else None, accuracies=accuracies,
             trained_on=trained_on, max_parameters=most, max_memory_mb=max_memory_mb, certainty=certainty / 100,
             conditions=conditions,
             watch=lambda done, total: progress.show("reading the named networks", done / total),
         )  # fmt: skip
+    options.warn_of_units(on, found.platforms)
     if plot not in (None, IN_TERMINAL):
         found.plot(plot)
     if as_json:

@@ -75,18 +75,19 @@ def compare(
 
 def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
     heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in found])
-    one_platform = all(each.platform == each.b_platform for each in found)
-    if one_platform:
-        print(f"A: {found[0].a}\nB: {found[0].b}\n")
-    else:
-        print(f"{found[0].a}\nA: {found[0].platform}\n")
+    one_model, one_platform = found[0].a == found[0].b, all(each.platform == each.b_platform for each in found)
+    print(f"{found[0].a}\nA: {found[0].platform}\n" if one_model and not one_platform else f"A: {found[0].a}\nB: {found[0].b}\n")
     print_table(
         "",
-        ("platform" if one_platform else "B", "A ms", "B ms", "B - A ms", heading, "B faster %", "grade"),
+        (
+            *(["platform"] if one_platform else ["B"] if one_model else ["platform of A", "of B"]), "A ms", "B ms", "B - A ms",
+            heading, "B faster %", "grade",
+        ),
         [
             (
-                each.b_platform, milliseconds(each.a_ms), milliseconds(each.b_ms), milliseconds(each.difference_ms),
-                interval, percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
+                *([] if one_model or one_platform else [each.platform]), each.b_platform, milliseconds(each.a_ms),
+                milliseconds(each.b_ms), milliseconds(each.difference_ms), interval,
+                percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
                 each.grade.in_words(),
             )
             for each, interval in zip(found, intervals, strict=True)

@@ -63,12 +63,11 @@ def explain(
     from latcast.report.app import app_parts
     from latcast.report.explain import explain as explained
 
-    platforms = options.platforms_in(on)
     if plot is not None:
         check_drawable("--plot")
-        if len(platforms) > 1:
-            raise LatcastError(f"--plot draws one platform; --on '{on}' names {len(platforms)}")
-    found = explained(model, platforms, **options.reading(shape, value, signature, strict=strict, trust=trust))
+    found = explained(model, options.platforms_in(on), **options.reading(shape, value, signature, strict=strict, trust=trust))
+    if plot is not None and len(found) > 1:
+        raise LatcastError(f"--plot draws one platform; --on '{on}' names {len(found)}")
     loops = [app_parts(each.graph, each.prediction) if app else ("", []) for each in found]
     if as_json:
         added = [{"app": {"basis": basis, "parts": [part.to_json() for part in parts]}} if app else {} for basis, parts in loops]

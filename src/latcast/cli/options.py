@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import update_wrapper
 from importlib import import_module
 from itertools import chain
@@ -21,7 +21,7 @@ from latcast.records import PRECISIONS, Unit
 from latcast.registry import Registry
 
 if TYPE_CHECKING:
-    from latcast import forecast
+    from latcast.forecast import NamedPlatforms
     from latcast.graph.ir import Values
     from latcast.measure.settings import WorkerSettings
     from latcast.networks import ModelKeywords
@@ -421,29 +421,28 @@ def _names_network(text: str) -> bool:
     return find_in_any_spelling(text) is not None
 
 
-def platforms_in(on: str, precision: str = "") -> list[forecast.On]:
-    """Return the platforms that ``--on`` names, including unmeasured devices whose chip is known.
-
-    A device without a precision is meant in ``precision``, where it has that.
+def platforms_in(on: str) -> NamedPlatforms:
+    """Return the platforms that ``--on`` names, including unmeasured devices whose chip is known; what is taken for a name is
+    printed once it is known which networks are to run there.
 
     Raises:
-        LatcastError: None is named, or a pattern matches none.
-        UnknownPlatformError: There is no such platform, and its device is not known either.
+        LatcastError: None is named.
     """
     from latcast.cli.output import warn
-    from latcast.forecast import resolve_platforms
+    from latcast.forecast import NamedPlatforms
 
-    return resolve_platforms(platform_names(on), note=warn, precision=precision)
+    platforms = NamedPlatforms(platform_names(on))
+    platforms.note = warn
+    return platforms
 
 
-def platforms_held_to_limits(on: str) -> list[forecast.On]:
-    """Return the platforms that ``--on`` names, as :func:`platforms_in`; say where limits hold for each of several units."""
+def warn_of_units(on: str, platforms: Iterable[str]) -> None:
+    """Say that limits hold for each of several units that ``--on`` means."""
     from latcast.cli.output import warn
 
-    names, platforms = platform_names(on), platforms_in(on)
-    if len(names) == 1 < len(platforms) and "/" not in on:
-        warn(f"limits hold for each of the {len(platforms)} units that '{on}' means; name one, such as '{on} CPU', for its own")
-    return platforms
+    units = len(set(platforms))
+    if len(names_in(on)) == 1 < units and "/" not in on:
+        warn(f"limits hold for each of the {units} units that '{on}' means; name one, such as '{on} CPU', for its own")
 
 
 def platform_names(on: str, listing: str = "latcast platforms") -> list[str]:

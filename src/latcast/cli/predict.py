@@ -16,6 +16,7 @@ from latcast.predictors.prediction import KernelLatency, Prediction
 
 if TYPE_CHECKING:
     from latcast.llm.forecast import LanguagePrediction
+    from latcast.report.check import Check
 
 
 @options.with_conditions
@@ -69,13 +70,13 @@ def predict(
             print_json({"predictions": [found.to_json() for found in spoken]})
         if not models:
             return
-    from latcast.forecast import load, precision_of, predict_many
+    from latcast.forecast import load_all, predict_many
     from latcast.networks import ModelOptions, read_model
 
     reading = ModelOptions(**options.reading(shape, value, signature, strict=strict, trust=trust))
     models = options.model_texts(models)
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
-    platforms = options.platforms_in(on, precision_of(graphs))
+    platforms = options.platforms_in(on)
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
     if scheduler:
@@ -83,8 +84,8 @@ def predict(
             raise typer.BadParameter("--start, --sustain and --beside are predicted here; leave --scheduler out")
         from latcast.predictors.on_workers import predict_on_workers
 
-        for platform in platforms:
-            predictions += predict_on_workers(load(platform), graphs, scheduler, breakdown=listed)
+        for predictor in load_all(platforms, graphs):
+            predictions += predict_on_workers(predictor, graphs, scheduler, breakdown=listed)
     else:
         predictions += predict_many(graphs, platforms, breakdown=listed, conditions=conditions)
     if as_json:
@@ -119,11 +120,11 @@ MOST_WARNED = 20
 """Different warnings that are all printed."""
 
 
-def warn_of(predictions: Sequence[Prediction], *, verbose: bool = False) -> None:
+def warn_of(predictions: Sequence[Prediction | Check], *, verbose: bool = False) -> None:
     """Print the warnings of predictions, each once, and their notes where verbose; of many their number and the first."""
-    by_text: dict[str, list[Prediction]] = {}
+    by_text: dict[str, list[Prediction | Check]] = {}
     for each in predictions:
-        for text in (*each.warnings, *(each.notes if verbose else ())):
+        for text in (*each.warnings, *(each.notes if verbose and isinstance(each, Prediction) else ())):
             by_text.setdefault(text, []).append(each)
     if len(by_text) > MOST_WARNED:
         text, found = next(iter(by_text.items()))
@@ -137,7 +138,7 @@ def warn_of(predictions: Sequence[Prediction], *, verbose: bool = False) -> None
         warn(f"{_named(found)}: {text}")
 
 
-def _named(predictions: Sequence[Prediction]) -> str:
+def _named(predictions: Sequence[Prediction | Check]) -> str:
     """Return what predictions are of: "resnet18 on 3 platforms"."""
     models, platforms = {each.model for each in predictions}, {each.platform for each in predictions}
     model = predictions[0].model if len(models) == 1 else f"{len(models)} models"

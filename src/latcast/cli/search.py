@@ -87,18 +87,17 @@ def command(
       latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
       latcast search nas_bench_201 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 6 --plot - --export picks
     """
-    from latcast.forecast import load
+    from latcast.forecast import load_all
     from latcast.search.constrained_search import search
     from latcast.search.objective import SIZES
     from latcast.search.proxies import PROXIES
     from latcast.search.result import check_measurable, measure_found
 
     check_plot(plot, as_json=as_json)
-    named = options.platforms_in(on)
-    if len(named) > 1:
-        listed = ", ".join(str(load(each).platform) for each in named[:8])
-        raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {listed}")
-    predictor = load(named[0])
+    predictor, *others = load_all(options.platforms_in(on))
+    if others:
+        listed = ", ".join(str(each.platform) for each in (predictor, *others[:7]))
+        raise LatcastError(f"--on '{on}' names {len(others) + 1} platforms, expected one: {listed}")
     platform = predictor.platform
     if measure:
         check_measurable(platform)

@@ -71,11 +71,11 @@ def sweep(
     from latcast.report.sweep import sweep as swept
 
     check_plot(plot, as_json=as_json)
-    platforms, values = options.platforms_in(on), options.parse_values(value)
+    platforms = options.platforms_in(on)
     is_watched = sys.stderr.isatty()
     with StageProgress() as progress:
         found = swept(
-            model, platforms, shape, strict=strict, trust=trust, signature=signature, values=values,
+            model, platforms, shape, strict=strict, trust=trust, signature=signature, values=options.parse_values(value),
             watch=(lambda done, total: progress.show(f"size {done + 1} of {total}", done / total)) if is_watched else None,
         )  # fmt: skip
     if as_json:

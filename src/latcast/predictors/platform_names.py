@@ -241,7 +241,7 @@ USUAL_RUNTIME = "tflite"
 """Runtime that most of the known devices have been measured with."""
 
 
-def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
+def best_known(named: Named, cards: Mapping[str, Mapping[str, object]], precision: str = "") -> tuple[str, ...]:
     """Return the best-founded platform of each kind of unit, CPU first.
 
     Of those with the precision that is natural there, the fastest cores and optimised kernels, unless others are said, that
@@ -251,6 +251,7 @@ def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple
     Args:
         named: What the user named.
         cards: Platform id to card; see :mod:`latcast.predictors.card`.
+        precision: Preferred to the natural one, by units that have it.
     """
     by_kind: dict[str, list[Platform]] = {}
     for name in named.platforms:
@@ -259,7 +260,8 @@ def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple
     chosen = []
     for kind in sorted(by_kind, key=[*UNIT_KINDS, *by_kind].index):
         found = by_kind[kind]
-        natural = [[each for each in found if each.precision == precision] for precision in NATURAL_PRECISIONS.get(kind, ())]
+        preferred = (precision, *NATURAL_PRECISIONS.get(kind, ()))
+        natural = [[each for each in found if each.precision == one] for one in preferred]
         found = next(filter(None, natural), found)
         found = [each for each in found if "big" in words_of_platform(each.id)] or found
         found = [each for each in found if REFERENCE_KERNELS not in Unit.parse(each.unit).qualifiers] or found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree
 
 from latcast.errors import LatcastError
-from latcast.forecast import On, is_one, load_all, resolve_platforms
+from latcast.forecast import Note, On, is_one, load_all, resolve_platforms
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
@@ -83,6 +83,7 @@ class Check:
         base, base_ms: What growth is measured against.
         growth_low_percent, growth_high_percent: Interval of the growth.
         condition: Of the latency, such as "after 30 min" or "until the first answer"; empty where it is the steady one.
+        warnings: Of the prediction.
     """
 
     model: str
@@ -103,6 +104,7 @@ class Check:
     growth_low_percent: float | None = None
     growth_high_percent: float | None = None
     condition: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -303,6 +305,7 @@ def check(
     max_growth: float = 5.0,
     fail_above: float | None = None,
     conditions: Conditions = STEADY,
+    note: Note | None = None,
     **options: Unpack[ModelKeywords],
 ) -> CheckReport:
     """Check models against limits, a budget, or a base that they may not outgrow.
@@ -322,6 +325,7 @@ def check(
         fail_above: Percent; 50 for limits and 65 for growth where None.
         conditions: Under which limits of latency hold, each by itself: until the first answer (loading and the first inference),
             after minutes of running, beside other programs.
+        note: Told, in a sentence, which platforms were taken for a name that is not an id.
         shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
 
     Raises:
@@ -345,10 +349,11 @@ def check(
         raise LatcastError("found conditions without a limit of latency; expected max_ms, min_fps or a budget")
     if conditions.start and min_fps is not None:
         raise LatcastError("found a limit of inferences a second for the time until the first answer; expected max_ms")
+    names = (on,) if is_one(on) else tuple(cast("Sequence[On]", on))
     if limits:
-        if not is_one(on) and not on:
+        if not names:
             raise LatcastError("limits need platforms that they hold on")
-        budget = [Tier("", (on,) if is_one(on) else tuple(cast("Sequence[On]", on)), **limits)]
+        budget = [Tier("", names, **limits)]
     if fail_above is None:
         fail_above = MOST_LIKELY if against is None else LIKELY_GROWN
     if not 0 <= fail_above <= 100:
@@ -373,28 +378,28 @@ def check(
         else:
             graphs.append(graph)
     if against is not None:
-        predictors = load_all(on)
-        if not predictors:
-            raise LatcastError("a base needs platforms to be compared on")
         base = read_model(against, reading)
+        if not names:
+            raise LatcastError("a base needs platforms to be compared on")
+        platforms = resolve_platforms(names, note, [*graphs, base])
+        predictors = load_all(platforms)
         checks = [_growth(graph, base, each, max_growth, fail_above) for graph in graphs for each in predictors]
-        return _report(checks, predictors, [on] if is_one(on) else list(on), fail_above, refused)  # type: ignore[arg-type]
-    checks, used, names = list[Check](), [], []
+        return _report(checks, predictors, platforms, fail_above, refused)
+    checks, predictors, platforms = list[Check](), [], []
     for tier in tiers:
         held = [graph for graph in graphs if tier.holds_for(graph.name)]
         try:
-            platforms = resolve_platforms(tier.platforms) if held else []
+            found = resolve_platforms(tier.platforms, note, held) if held else []
         except LatcastError as problem:
             if not tier.name:
                 raise
             raise type(problem)(f"tier {tier.name}: {problem}") from problem
-        for name in platforms:
-            [predictor] = load_all([name])
-            used.append(predictor)
-            names.append(name)
+        platforms += found
+        for predictor in load_all(found):
+            predictors.append(predictor)
             for graph in held:
                 checks += _of_tier(graph, predictor, tier, fail_above, conditions, refused)
-    return _report(checks, used, names, fail_above, refused)
+    return _report(checks, predictors, platforms, fail_above, refused)
 
 
 def _of_tier(
@@ -446,7 +451,7 @@ def _check(
 ) -> Check:
     return Check(
         found.model, found.platform, tier, kind, limit, value, probability, found.latency_ms, found.low_ms, found.high_ms,
-        found.level, passed, found.grade, **further,
+        found.level, passed, found.grade, warnings=found.warnings, **further,
     )  # fmt: skip
 
 

@@ -270,9 +270,9 @@ def choose(
         raise LatcastError(f"found trained_on '{trained_on}', expected one of {', '.join(TRAINED_ON)}")
     if models is not None and trained_on != TRAINED_ON[-1]:
         raise LatcastError("trained_on is of the named networks; give candidates of your own with their accuracies, without it")
-    predictors = load_all(on)
     rated = {each.name: each for each in named_models(trained_on=trained_on) if each.top1_percent is not None}
     graphs = None if models is None else read_models(models_listed(models), ModelOptions(trust=trust))
+    predictors = load_all(on, graphs or ())
     if graphs is None:
         columns = [_Column.of_named(each, rated, watch) for each in predictors]
     else:

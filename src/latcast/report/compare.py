@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
-from latcast.forecast import On, is_one, load_all
+from latcast.forecast import On, is_one, load_all, precision_of
 from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.conditions import STEADY, Conditions
@@ -215,7 +215,8 @@ def compare(
     Args:
         a, b: As :func:`latcast.predict` takes them; without ``b``, ``a`` is compared with itself on other platforms.
         on: A platform, or a list of them; without ``b`` at least two, the first of which the others are compared with. Precisions
-            and threads are platforms, too.
+            and threads are platforms, too. Of a device named without a precision, a network that is quantised to int8 takes
+            the int8 platform, and one that is not the usual one.
         conditions: Further latencies that are asked for, of each network; their differences have no interval.
         shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`, the same for both networks.
 
@@ -237,13 +238,18 @@ def compare(
         >>> found.b_platform, found.difference_ms < 0
         ('pixel4/tflite-2.10/1large/int8', True)
     """
-    predictors = load_all(on)
     first, second = (read_model(model, ModelOptions(**options)) for model in (a, a if b is None else b))
+    if b is not None and precision_of([first]) != precision_of([second]):
+        predictors, others = load_all(on, [first]), load_all(on, [second])
+        if len(predictors) != len(others):
+            predictors = others = load_all(on, [first, second])
+    else:
+        predictors = others = load_all(on, [first, second])
     if b is None:
         if len(predictors) < 2:
             raise LatcastError(f"one network on {len(predictors)} platforms, expected two at least; or give a second network")
         return [_compared(first, predictors[0], second, other, conditions) for other in predictors[1:]]
-    found = [_compared(first, predictor, second, predictor, conditions) for predictor in predictors]
+    found = [_compared(first, mine, second, other, conditions) for mine, other in zip(predictors, others, strict=True)]
     return found[0] if is_one(on) else found
 
 

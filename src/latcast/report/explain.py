@@ -198,10 +198,10 @@ def explain(
         >>> found.hints[0].text
         'resolution 224x224 -> 192x192'
     """
-    predictors = load_all(on)
     wanted = ModelOptions(**options)
     resize = Resizing(model, wanted)
     graph = resize(wanted.shapes) if wanted.shapes else resize.graph
+    predictors = load_all(on, [graph])
 
     def resized(smaller: Shapes) -> Graph:
         return resize({**(wanted.shapes or {}), **smaller})

@@ -182,7 +182,6 @@ def sweep(
         >>> latcast.sweep("resnet18", "pixel4/tflite-2.10/gpu/fp16", "input=1,3,{128..224..32},=")
         <Sweep resnet18 on pixel4/tflite-2.10/gpu/fp16 over resolution: 11.9 ms at 128 to 20.3 ms at 224, 4 points>
     """
-    predictors = load_all(on)
     listed = swept_shapes([shapes] if isinstance(shapes, str) else shapes)
     resize = Resizing(model, ModelOptions(**options))
     graphs: list[tuple[int, Shapes, Graph]] = []
@@ -199,9 +198,10 @@ def sweep(
     if not graphs and problem is not None:
         raise problem
     varies = _what_varies([each for _, each in listed])
+    sized = [graph for _, _, graph in graphs]
     sweeps = []
-    for predictor in predictors:
-        predictions = predictor.predict_many([graph for _, _, graph in graphs], breakdown=breakdown)
+    for predictor in load_all(on, sized):
+        predictions = predictor.predict_many(sized, breakdown=breakdown)
         points = tuple(
             SweepPoint(size, shapes_by_input(each, graph.inputs), one)
             for (size, each, graph), one in zip(graphs, predictions, strict=True)
@@ -333,5 +333,6 @@ def _what_varies(listed: Sequence[Shapes]) -> str:
     if axis == 0:
         return "batch"
     if rank == 4:
-        return "channels" if axis == 1 else "resolution"
+        square = all(each[name][1] == each[name][2] != each[name][3] for each in listed)
+        return "channels" if axis == 1 and not square else "resolution"
     return "length" if axis == 1 else "size"
