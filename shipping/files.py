@@ -15,6 +15,7 @@ from latcast.errors import BundleError
 from latcast.folders import replacing
 from latcast.predictors import pool_file
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.device_forecast import SAME
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.platform_predictor import PlatformPredictor
 
@@ -155,9 +156,12 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
             [forecast.network_scale, forecast.kernel_scale, *forecast.factors[0], *forecast.factors[1], forecast.measured,
              memories.place(forecast.memory.offsets), forecast.memory.explained, interval.low, interval.high, interval.networks]
         )  # fmt: skip
-    measured_ms = [forecast.memory.measured_ms for forecast in forecasts]
-    measured = [np.zeros(0, dtype=np.int64) if each is None else np.flatnonzero(each) for each in measured_ms]
-    latencies = [each[places] for each, places in zip(measured_ms, measured, strict=True) if each is not None]
+    measured, latencies = [], []
+    for memory in (forecast.memory for forecast in forecasts):
+        nearest, alike = memory.nearest(memory.measured_places)
+        kept, rows = np.unique(nearest[alike > SAME], return_index=True)
+        measured.append(kept)
+        latencies.append(memory.measured_ms[alike > SAME][rows])
     bits = np.zeros((len(platforms), len(networks)), dtype=bool)
     known = np.array([forecast.memory.ran for forecast in forecasts])
     for row, places in enumerate(ran):

@@ -103,6 +103,23 @@ def test_a_network_that_the_device_itself_ran_takes_what_was_measured() -> None:
     assert (known, known_deviation) == (pytest.approx(log_ms[1:2], rel=1e-6), pytest.approx(deviation[1:2]))
 
 
+def test_a_network_that_only_the_device_ran_takes_what_was_measured_too() -> None:
+    places = features().place
+    others = np.arange(len(places)) != 1
+    memory = NetworkMemory(places[others], np.zeros(others.sum()), 0.5, others[others])
+    forecast = replace(MIXED, memory=memory.with_measured(places[[1]], np.log([3.0])))
+    again = DeviceForecast.from_arrays(MIXED.member_names, forecast.arrays())
+    sums = forecast.sums(features())
+
+    for each in (forecast, again):
+        log_ms, deviation = each.of_sums(sums)
+        assert np.exp(log_ms[1]) == pytest.approx(3.0)
+        assert deviation[1] < deviation[others].min()
+    # What was measured there says nothing of whether other devices ran the networks near it.
+    assert memory.known(*memory.nearest(places)) == pytest.approx(forecast.memory.known(*forecast.memory.nearest(places)))
+    assert forecast.memory.with_measured(places[:0], np.zeros(0)).measured_of(places).tolist() == [0.0] * len(places)
+
+
 def test_the_nearer_a_measured_network_the_less_variance_is_left() -> None:
     measured = np.array([[0.0, 0.0], [3.0, 0.0]])
 

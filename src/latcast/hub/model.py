@@ -270,7 +270,7 @@ class HubModel:
         forecast, error, _ = self._forecast(given, platform)
         seen = self._described(given)
         left = [variance_left(seen.place[[row]], np.delete(seen.place, row, axis=0))[0] for row in range(len(given))]
-        unmeasured = replace(forecast, memory=replace(forecast.memory, measured_ms=None))
+        unmeasured = replace(forecast, memory=forecast.memory.with_measured(seen.place[:0], np.zeros(0)))
         reach = LEVEL_DEVIATIONS * np.sqrt(left) * seen.log_ms(unmeasured)[1]
         for row, (key, latency_ms) in enumerate(given.items()):
             found[key] = Forecast.around(math.log(latency_ms) - float(error[row]), float(reach[row]))

@@ -6,7 +6,7 @@ What a bundle of such a device holds. How the members come about is in :mod:`lat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -190,6 +190,11 @@ def squares_apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.maximum((first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2 * first @ second.T, 0.0)
 
 
+def likeness(square: np.ndarray) -> np.ndarray:
+    """Return how far networks are alike (0 to 1) by the squared distances of their places."""
+    return np.asarray(np.exp(-0.5 * square / ALIKE**2))
+
+
 @dataclass(frozen=True)
 class NetworkMemory:
     """Networks that known platforms ran, and by how much those like the device deviate on each from what their states say.
@@ -199,33 +204,33 @@ class NetworkMemory:
         offsets: (networks,) of the logarithm of the latency; 0 where platforms disagree or none ran it.
         explained: Part of the noise's variance that is gone for a network with an offset.
         ran: (networks,) whether any platform of the device's kind of unit, and design of NPU, ran each, be it one alone.
-        measured_ms: (networks,) latencies of those that the device itself ran, 0 for others; None where it ran none of them.
+        measured_places: (measured networks, places) of those that the device itself ran, be they in the memory or not.
+        measured_ms: (measured networks,) their latencies.
     """
 
     places: np.ndarray
     offsets: np.ndarray
     explained: float
     ran: np.ndarray
-    measured_ms: np.ndarray | None = None
+    measured_places: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    measured_ms: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def with_measured(self, places: np.ndarray, log_ms: np.ndarray) -> NetworkMemory:
-        """Keep what the device measured of networks of the memory: the geometric mean of each.
+        """Keep what the device measured of networks, the geometric mean of each; of no networks, forget what it measured.
 
         Args:
             places: (measured networks, places).
             log_ms: (measured networks,) logarithms of the latencies.
         """
-        nearest, alike = self.nearest(places)
-        same = alike > SAME
-        count = np.bincount(nearest[same], minlength=len(self.offsets))
-        mean = np.bincount(nearest[same], log_ms[same], minlength=len(self.offsets)) / np.maximum(count, 1)
-        return replace(self, measured_ms=np.where(count > 0, np.exp(mean), 0.0))
+        same = likeness(squares_apart(places, places)) > SAME
+        return replace(self, measured_places=places, measured_ms=np.exp(same @ log_ms / same.sum(axis=1)))
 
-    def measured_of(self, nearest: np.ndarray, alike: np.ndarray) -> np.ndarray:
-        """Return the latencies of networks that the device itself ran, 0 for others, (networks,), from :meth:`nearest`."""
-        if self.measured_ms is None or not len(self.measured_ms):
-            return np.zeros(len(nearest))
-        return np.where(alike > SAME, self.measured_ms[nearest], 0.0)
+    def measured_of(self, places: np.ndarray) -> np.ndarray:
+        """Return the latencies of networks that the device itself ran, 0 for others, (networks,)."""
+        if not len(self.measured_ms) or not len(places):
+            return np.zeros(len(places))
+        square = squares_apart(places, self.measured_places)
+        return np.where(likeness(square.min(axis=1)) > SAME, self.measured_ms[square.argmin(axis=1)], 0.0)
 
     def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the offset of networks, and how far it is known (0 to 1), each (networks,)."""
@@ -237,7 +242,7 @@ class NetworkMemory:
             return np.zeros(len(places), dtype=np.int64), np.zeros(len(places))
         square = squares_apart(places, self.places)
         nearest = square.argmin(axis=1)
-        return nearest, np.exp(-0.5 * square[np.arange(len(places)), nearest] / ALIKE**2)
+        return nearest, likeness(square[np.arange(len(places)), nearest])
 
     def recalled_of(self, nearest: np.ndarray, alike: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return :meth:`recalled` from the result of :meth:`nearest`."""
@@ -248,9 +253,7 @@ class NetworkMemory:
 
     def variance_left(self, places: np.ndarray) -> np.ndarray:
         """Return the part of the variance of networks at these places that the device's own networks leave, (networks,)."""
-        if self.measured_ms is None:
-            return np.ones(len(places))
-        return variance_left(places, self.places[self.measured_ms > 0])
+        return variance_left(places, self.measured_places)
 
     def known(self, nearest: np.ndarray, alike: np.ndarray) -> np.ndarray:
         """Return how far platforms of the kind ran networks (0 to 1), (networks,), from the result of :meth:`nearest`."""
@@ -325,7 +328,7 @@ class DeviceForecast:
         log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, nearest)
         log_ms += self.memory.recalled_of(*nearest)[0]
         deviation *= np.sqrt(self.memory.variance_left(networks.place))
-        measured_ms = self.memory.measured_of(*nearest)
+        measured_ms = self.memory.measured_of(networks.place)
         ran = measured_ms > 0
         log_ms[ran], deviation[ran] = np.log(measured_ms[ran]), MEASURED_DEVIATION
         return log_ms, deviation
@@ -406,7 +409,7 @@ class DeviceForecast:
         found = opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
         of_own = np.sqrt(self.memory.variance_left(networks.place))
         found *= np.outer(of_own, of_own)
-        ran = self.memory.measured_of(nearest, near) > 0
+        ran = self.memory.measured_of(networks.place) > 0
         found[ran], found[:, ran] = 0.0, 0.0
         return found + np.diag(np.where(ran, MEASURED_DEVIATION**2, 0.0))
 
@@ -461,8 +464,8 @@ class DeviceForecast:
             "memory.places": self.memory.places, "memory.offsets": self.memory.offsets,
             "memory.explained": np.array([self.memory.explained]), "memory.ran": self.memory.ran,
         }  # fmt: skip
-        if self.memory.measured_ms is not None:
-            memory["memory.measured_ms"] = self.memory.measured_ms
+        if len(self.memory.measured_ms):
+            memory |= {"measured.places": self.memory.measured_places, "measured.ms": self.memory.measured_ms}
         memory |= {f"member.own.{row}": each.own for row, each in enumerate(self.members) if each.own is not None}
         return {name: array.astype(np.float32) for name, array in (self.basis.arrays() | members | memory).items()}
 
@@ -500,10 +503,12 @@ class DeviceForecast:
         factors = ((four[0], four[1]), (four[2], four[3]))
         offsets = found["memory.offsets"]
         ran = found["memory.ran"] > 0
-        measured_ms = found.get("memory.measured_ms")
-        memory = NetworkMemory(found["memory.places"], offsets, float(found["memory.explained"][0]), ran, measured_ms)
-        if measured_ms is not None and measured_ms.shape != offsets.shape:
-            raise ValueError(f"found {len(measured_ms)} measured latencies for {len(offsets)} known networks")
+        memory = NetworkMemory(found["memory.places"], offsets, float(found["memory.explained"][0]), ran)
+        if "measured.ms" in found:
+            memory = replace(memory, measured_places=found["measured.places"], measured_ms=found["measured.ms"])
+            shapes = memory.measured_places.shape, memory.measured_ms.shape
+            if shapes != ((len(memory.measured_places), basis.places.shape[1]), (len(memory.measured_places),)):
+                raise ValueError(f"found places and latencies of measured networks of the shapes {shapes}")
         if (len(offsets) and memory.places.shape != (len(offsets), basis.places.shape[1])) or ran.shape != offsets.shape:
             raise ValueError(f"found places of shape {memory.places.shape} for {len(offsets)} known networks")
         if any(each.own is not None and each.own.shape != memory.offsets.shape for each in members):

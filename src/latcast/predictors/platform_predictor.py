@@ -225,7 +225,7 @@ class PlatformPredictor:
         networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
         unknown = np.zeros(len(covered), dtype=bool)
         recalled = device.memory.known(placed.nearest, placed.alike) > RECALLED
-        measured = (device.memory.measured_of(placed.nearest, placed.alike) > 0) & (not self.stands_in)
+        measured = (device.memory.measured_of(placed.place) > 0) & (not self.stands_in)
         networks["doubtful_share"] = np.where(measured, 0.0, networks["doubtful_share"])
         return Estimates(
             **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered,

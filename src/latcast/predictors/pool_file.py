@@ -123,11 +123,12 @@ class PoolFile:
         offsets = arrays["memory.offsets"][int(memory)].astype(np.float64)
         ran = np.unpackbits(arrays["platform.known"][row], count=len(offsets)).astype(bool)
         start, end = arrays["platform.measured"][row : row + 2].tolist()
-        measured_ms = np.zeros(len(offsets))
-        measured_ms[arrays["measured.place"][start:end]] = arrays["measured.ms"][start:end]
+        measured_ms = arrays["measured.ms"][start:end].astype(np.float64)
         forecast = DeviceForecast(
             self._basis, network_scale, kernel_scale, tuple(members), ((four[0], four[1]), (four[2], four[3])), int(measured),
-            NetworkMemory(self._places, offsets, explained, ran, measured_ms),
+            NetworkMemory(
+                self._places, offsets, explained, ran, self._places[arrays["measured.place"][start:end]], measured_ms
+            ),
         )  # fmt: skip
         return forecast, Interval(low, high, int(judged), 0.0)
 
