@@ -17,7 +17,8 @@ from pathlib import Path
 import latcast
 from latcast.cli import options
 from latcast.errors import LatcastError
-from latcast.report.check import LIKELY_GROWN, MOST_LIKELY, CheckReport
+from latcast.forecast import resolve_platforms
+from latcast.report.check import LIKELY_GROWN, MOST_LIKELY, CheckReport, Refusal
 
 NO_COMMIT = "0" * 40
 """The commit before the first one of a branch, as GitHub gives it."""
@@ -36,7 +37,8 @@ def main(inputs: Mapping[str, str]) -> int:
             raise LatcastError(f"found no tracked file that {inputs['MODELS']} matches; expected model files")
         reports.append(latcast.check([Path(each) for each in files], inputs["BUDGET"], fail_above=given))
     if inputs["PLATFORMS"]:
-        platforms = options.platforms_in(inputs["PLATFORMS"])
+        platforms = options.platform_names(inputs["PLATFORMS"])
+        resolve_platforms(platforms)  # so that an unknown one is refused where no file changed
         growth = float(inputs["MAX_GROWTH"].removesuffix("%"))
         with tempfile.TemporaryDirectory() as folder:
             for path, before in changed_models(inputs["BASE"], patterns, Path(folder)):
@@ -105,7 +107,7 @@ def growth_of(
     try:
         found = latcast.check(path, against=before, on=platforms, max_growth=max_growth, fail_above=fail_above)
     except LatcastError as problem:
-        return CheckReport((), {}, fail_above, latcast.__version__, ((str(path), str(problem)),))
+        return CheckReport((), {}, fail_above, latcast.__version__, (Refusal(str(path), str(problem)),))
     return replace(
         found, checks=tuple(replace(each, model=str(path), base=f"its version at {base[:7]}") for each in found.checks)
     )

@@ -165,6 +165,19 @@ def test_the_action_compares_each_changed_file_with_its_version_on_the_base(
     assert 'failures="1"' in (checkout[0] / "found.xml").read_text()
 
 
+def test_a_changed_file_that_cannot_be_read_is_an_error_of_its_own(
+    checkout: tuple[Path, str], run_action: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    folder, before = checkout[0], git(checkout[0], "rev-parse", "HEAD")
+    (folder / "new.onnx").write_bytes(b"no model")
+    git(folder, "commit", "--quiet", "-a", "-m", "broken")
+
+    found = run_action(models="*.onnx", on=PLATFORM, base=before)
+
+    assert found.returncode == 1, found.stderr
+    assert found.stdout.startswith("::error file=new.onnx,title=latcast could not check::")
+
+
 def test_the_action_holds_every_file_to_a_budget(
     budget: Path, checkout: tuple[Path, str], run_action: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
