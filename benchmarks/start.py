@@ -15,19 +15,20 @@ from benchmarks.judge import figures, table, target_cell
 from benchmarks.result_files import keep, kept, kept_parts, write_json
 from latcast.datasets.importers.iiswc20 import FEATURES_FILE, RUNS_FILE, read_runs
 from latcast.datasets.store import Store
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, MeasurementError
 from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.measure.labels import label_error_of_halves
 from latcast.measure.record import loading_ms
 from latcast.measure.settings import START_PLAN
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.conditions import Conditions
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.starts import SHIPPED, StartModel
 from latcast.reading import read_csv
 from latcast.records import Measurement, Reference
 from latcast.spaces import build
 from latcast.spaces.iiswc20 import published
-from latcast.training.starts import fit_law, fit_terms
+from latcast.training.starts import FEWEST_STARTS, fit_law, fit_terms
 
 PHONE_TERMS = ("latency", "latency_per_mmac")
 
@@ -57,6 +58,7 @@ def start(
     for runtime in runtimes or ():
         bench = Bench(runtime, suffix="-start")
         take_profile(bench, minutes)
+        predictor_with_starts(bench)
         items = [CampaignItem(reference, "start", START_PLAN) for reference in test_networks()]
         with bench.store("labels") as store:
             Campaign(
@@ -71,6 +73,21 @@ def start(
     print(machine_table() if runtimes else phones_table())
 
 
+def predictor_with_starts(bench: Bench) -> PlatformPredictor:
+    """Return what a profile learned.
+
+    Raises:
+        MeasurementError: It learned no starts.
+    """
+    found = load_bundle(profile_taken(bench)["bundle"])
+    if found.start is None:
+        raise MeasurementError(
+            f"{bench.name}: the profile timed the starts of too few networks, expected {FEWEST_STARTS} or more to learn from; "
+            "take it again for longer (--minutes), on an idle machine"
+        )
+    return found
+
+
 def judge_machine(bench: Bench) -> dict[str, Any]:
     """Compare the starts that a profile predicts with those measured, beside two rules that learn from the same networks."""
     profiled = profile_taken(bench)
@@ -80,7 +97,7 @@ def judge_machine(bench: Bench) -> dict[str, Any]:
         samples = by_network(store.measurements(platform=platform, role="start"))
         steady = {label.reference.key: label.latency_ms for label in learned.labels(platform=platform, role="network")}
         known = by_network(learned.measurements(platform=platform, role="start", keys=steady))
-    predictor = load_bundle(profiled["bundle"])
+    predictor = predictor_with_starts(bench)
     references = [found[0].reference for found in samples.values()]
     predictions = predictor.predict_many([build(reference) for reference in references], conditions=Conditions(start=True))
     starts = [found.start for found in predictions if found.start is not None]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from benchmarks import start
+from benchmarks.campaigns import Bench
 from benchmarks.start import judge_phones
+from latcast.errors import MeasurementError
 
 MODELS = [f"phone{number // 2}" for number in range(24)]
 MACS = np.linspace(50, 900, 20)
@@ -39,3 +44,11 @@ def test_first_runs_of_phones_of_the_same_model_do_not_enter() -> None:
     (law,) = (row["mape"] for row in after if row["way"].startswith("latcast"))
     assert law == pytest.approx(100 * 2 / 24 / 2, abs=0.5)
     assert before != after
+
+
+def test_a_profile_that_timed_too_few_starts_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start, "profile_taken", lambda bench: {"bundle": "its.zip"})
+    monkeypatch.setattr(start, "load_bundle", lambda path: SimpleNamespace(start=None))
+
+    with pytest.raises(MeasurementError, match="timed the starts of too few networks, expected 12 or more"):
+        start.predictor_with_starts(Bench("onnxruntime", suffix="-start"))
