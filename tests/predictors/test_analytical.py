@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,14 +86,26 @@ class TestPricing:
 
         assert (terms.latency_ms(LINEAR, np.array([[1, 1, 1, 0, 0, 0]])) > 0).all()
 
-    def test_terms_come_back_from_json(self) -> None:
-        terms = AnalyticalTerms({POOLED: TRUTH, "linear vector": 2 * TRUTH})
+    @pytest.mark.parametrize(
+        ("name", "channels", "groups", "computed"),
+        [
+            # 24 channels are computed as 32, on both sides; an image's three are read as they are.
+            ("conv", (24, 24), 1, 32 * 32 / (24 * 24)), ("conv", (3, 24), 1, 32 / 24), ("conv", (32, 16), 1, 1.0),
+            # Each channel for itself: only the results fill blocks.
+            ("depthwise_conv", (24, 24), 24, 32 / 24),
+            # A transposed convolution has no blocks.
+            ("conv_transpose", (24, 24), 1, 1.0),
+        ],
+    )  # fmt: skip
+    def test_a_convolution_in_blocks_computes_whole_ones(
+        self, name: str, channels: tuple[int, int], groups: int, computed: float
+    ) -> None:
+        row = np.array([[1, channels[0], 8, 8, channels[1], 8, 8, 3, 3, 1, 1, 1, 1, groups, 1, 0, 0, 0]])
+        flops = AnalyticalTerms({POOLED: np.array([1.0, 0, 0, 0])})
 
-        again = AnalyticalTerms.from_json(terms.to_json())
+        ratio = replace(flops, block=16).latency_ms(kernel_type(name), row) / flops.latency_ms(kernel_type(name), row)
 
-        assert {name: values.tolist() for name, values in again.coefficients.items()} == {
-            name: values.tolist() for name, values in terms.coefficients.items()
-        }
+        assert ratio == pytest.approx([computed])
 
 
 @pytest.mark.parametrize(

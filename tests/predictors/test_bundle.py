@@ -100,6 +100,23 @@ class TestSavingAndLoading:
         assert loaded.kernels["conv"].model == "analytical_gp"
         assert loaded.predict_many(networks) == made.predict_many(networks)
 
+    def test_the_block_that_convolutions_are_computed_in_survives(
+        self, predictor: PlatformPredictor, networks: list[Graph], tmp_path: Path
+    ) -> None:
+        made = replace(predictor, analytical=replace(predictor.analytical, block=32))
+
+        loaded = load_bundle(save_bundle(made, tmp_path / "bundle"))
+
+        assert loaded.analytical.block == 32
+        assert loaded.predict_many(networks) == made.predict_many(networks) != predictor.predict_many(networks)
+
+    @pytest.mark.parametrize("block", [-1, 1.5, 4096, "16"])
+    def test_a_block_that_no_library_has_is_refused(self, folder: Path, block: object) -> None:
+        edit("platform.json", lambda document: document["physical"].update(block=block))(folder)
+
+        with pytest.raises(BundleError, match=rf"platform.json: .*found blocks of {block} channels"):
+            load_bundle(folder)
+
     @pytest.mark.parametrize("name", ["bundle", "bundle.zip"])
     def test_the_same_predictor_gives_the_same_bytes(self, predictor: PlatformPredictor, tmp_path: Path, name: str) -> None:
         first, second = (save_bundle(predictor, tmp_path / place / name) for place in ("here", "there"))

@@ -125,6 +125,11 @@ class TestEachSource:
         assert np.abs(found_ms / latency_ms - 1).mean() < 0.03
         assert predictor.network.coldness == caches
 
+    def test_convolutions_count_for_whole_blocks_where_the_rules_have_blocks(self, data: TrainingData) -> None:
+        blocks_of_8 = Trainer(PLATFORM, load_rules("onnxruntime-cpu-avx2-fp32"), model="analytical").fit(data)
+
+        assert (blocks_of_8.analytical.block, Trainer(PLATFORM, RULES, model="analytical").fit(data).analytical.block) == (8, 0)
+
     def test_a_gpus_kernels_take_as_long_in_any_network(self, data: TrainingData) -> None:
         platform = Platform.parse("local/onnxruntime-1.31/gpu/fp32")
 

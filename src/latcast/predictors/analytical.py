@@ -51,6 +51,9 @@ UNLIKE = "other"
 """The class of operators that no type describes. They have nothing in common, so that none of them tells what another takes: they
 are priced as any kernel is."""
 
+IN_BLOCKS = ("conv", "depthwise_conv", "grouped_conv")
+"""Kernel types that runtimes compute in blocks of channels."""
+
 PARTED: Mapping[str, str] = {
     **dict.fromkeys(("softmax strided", "softmax strided narrow"), "softmax"),
     **{name: "copy" for name in COPY_CLASSES if name != "copy"},
@@ -99,7 +102,11 @@ def _stand_ins(name: str) -> tuple[str, ...]:
 
 
 def term_values(
-    kind: KernelType, configurations: np.ndarray, terms: Sequence[str] = TERMS, coldness: np.ndarray | float = 1.0
+    kind: KernelType,
+    configurations: np.ndarray,
+    terms: Sequence[str] = TERMS,
+    coldness: np.ndarray | float = 1.0,
+    block: int = 0,
 ) -> np.ndarray:
     """Return the terms of kernels, shape (kernels, terms).
 
@@ -110,12 +117,14 @@ def term_values(
         configurations: (kernels, fields).
         terms: Names: :data:`TERMS`, :data:`COLD_TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
         coldness: Of each kernel, (kernels,), or of all.
+        block: Channels that convolutions are computed at a time, as :attr:`AnalyticalTerms.block`.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
     fused_inputs = columns["fused_inputs"]
+    computed = q.flops * in_whole_blocks(columns, block) if block and kind.name in IN_BLOCKS else q.flops
     # Fused operators work on what the kernel holds in registers; their FLOPs are charged, their traffic is not.
-    flops = q.flops + columns["fused_flops"] * q.output_elements
+    flops = computed + columns["fused_flops"] * q.output_elements
     moved = q.input_elements + q.output_elements * (1 + fused_inputs)
     values = {"flops": flops, "moved": moved, "weights": q.weight_elements, "count": np.ones_like(flops)}
     if not set(COLD_TERMS).isdisjoint(terms):
@@ -129,6 +138,16 @@ def term_values(
         convolves = "in_h" in columns and "in_channels" in columns
         values |= layout_terms(columns) if convolves else dict.fromkeys(LAYOUT_TERMS, np.zeros_like(flops))
     return np.stack([values[name] for name in terms], axis=1)
+
+
+def in_whole_blocks(columns: Mapping[str, np.ndarray], block: int) -> np.ndarray:
+    """Return the factor by which a convolution's FLOPs grow where its channels fill whole blocks, (kernels,).
+
+    Inputs of fewer channels a group than a block are read as they are: images, and the channels of a depthwise convolution.
+    """
+    inputs, outputs = columns["in_channels"] / columns["groups"], columns["out_channels"]
+    filled = np.where(inputs < block, 1.0, np.ceil(inputs / block) * block / inputs)
+    return np.asarray(filled * np.ceil(outputs / block) * block / outputs)
 
 
 def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -161,10 +180,13 @@ class AnalyticalTerms:
     Attributes:
         coefficients: Class name, fine or coarse (:func:`coarse_class`), to an array, (terms,); :data:`POOLED` is always there.
         terms: What the coefficients are of.
+        block: Channels that convolutions are computed at a time, so that their FLOPs count for whole blocks, those of zeros with
+            them; 0 where they count for the channels alone.
     """
 
     coefficients: Mapping[str, np.ndarray]
     terms: tuple[str, ...] = TERMS
+    block: int = 0
 
     def latency_ms(self, kind: KernelType, configurations: np.ndarray, coldness: np.ndarray | float = 1.0) -> np.ndarray:
         """Return the latency of kernels, (kernels,); classes without coefficients use their coarse class or ``POOLED``."""
@@ -172,7 +194,7 @@ class AnalyticalTerms:
 
     def term_ms(self, kind: KernelType, configurations: np.ndarray, coldness: np.ndarray | float = 1.0) -> np.ndarray:
         """Return each term's part of the latency of kernels, shape (kernels, terms)."""
-        values = term_values(kind, configurations, self.terms, coldness)
+        values = term_values(kind, configurations, self.terms, coldness, self.block)
         classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
         table = {
@@ -190,15 +212,11 @@ class AnalyticalTerms:
     def to_json(self) -> dict[str, list[float]]:
         return {name: [float(value) for value in values] for name, values in sorted(self.coefficients.items())}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Sequence[float]], terms: Sequence[str] = TERMS) -> AnalyticalTerms:
-        return cls({name: np.asarray(values, dtype=np.float64) for name, values in data.items()}, tuple(terms))
-
     def over(self, terms: Sequence[str]) -> AnalyticalTerms:
         """Return the terms with more columns, whose coefficients are 0."""
         place = [self.terms.index(name) if name in self.terms else -1 for name in terms]
         padded = {name: np.append(values, 0.0)[place] for name, values in self.coefficients.items()}
-        return AnalyticalTerms(padded, tuple(terms))
+        return AnalyticalTerms(padded, tuple(terms), self.block)
 
 
 def fit_nonnegative(
@@ -280,6 +298,7 @@ def fit_from_kernels(
     samples: Mapping[str, tuple[np.ndarray, np.ndarray]],
     terms: Sequence[str] = TERMS,
     coldness: Mapping[str, np.ndarray] = MappingProxyType({}),
+    block: int = 0,
 ) -> AnalyticalTerms:
     """Fit coefficients to timed kernels.
 
@@ -287,18 +306,19 @@ def fit_from_kernels(
         samples: Kernel type to (configurations, latency in milliseconds).
         terms: What to fit, as for :func:`term_values`.
         coldness: Kernel type to the coldness of each; 1 where it is not named.
+        block: As :attr:`AnalyticalTerms.block`.
     """
     by_class: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for name, (configurations, latency_ms) in samples.items():
         kind = kernel_type(name)
-        values = term_values(kind, configurations, terms, coldness.get(name, 1.0))
+        values = term_values(kind, configurations, terms, coldness.get(name, 1.0), block)
         classes = kind.throughput_class(kind.columns(configurations))
         for found in sorted(set(classes)):  # so that the same samples give the same coefficients in every process
             rows = classes == found
             by_class.setdefault(str(found), []).append((values[rows], latency_ms[rows]))
     everything = [part for parts in by_class.values() for part in parts]
     if not everything:
-        return AnalyticalTerms({POOLED: np.zeros(len(terms))}, tuple(terms))
+        return AnalyticalTerms({POOLED: np.zeros(len(terms))}, tuple(terms), block)
     pooled = fit_nonnegative(
         np.concatenate([design for design, _ in everything]), np.concatenate([target for _, target in everything])
     )
@@ -322,7 +342,7 @@ def fit_from_kernels(
             # Long kernels do not show what a start costs: a large one would stand in for what the other terms lack.
             scale = np.where(np.arange(len(terms)) == start, 1 / most_start, np.nan)
             coefficients[name] = fit_nonnegative(design, target, pooled, held, scale)
-    return AnalyticalTerms(coefficients, tuple(terms))
+    return AnalyticalTerms(coefficients, tuple(terms), block)
 
 
 def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:

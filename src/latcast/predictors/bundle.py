@@ -55,13 +55,16 @@ if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast
     from latcast.predictors.starts import StartModel
 
-BUNDLE_SCHEMA = 5
+BUNDLE_SCHEMA = 6
 """Raised with every change of what is written, so that a reader tells an old or a new bundle from a damaged one."""
 
 _KEYS = frozenset(
     {"schema", "latcast", "platform", "environment", "physical", "network", "interval", "kernels", "device", "start"}
 )  # fmt: skip
 """Fields of ``platform.json``; another one is of a later version and refused."""
+
+MOST_CHANNELS_OF_A_BLOCK = 1024
+"""Channels of a block from which on a bundle is taken to be damaged."""
 
 _ENTRY_KEYS = frozenset({"file", "model", "regressor", "samples", "fields", "features", "seen", "transferred"})
 """Fields of a kernel predictor in the index."""
@@ -116,7 +119,11 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         "latcast": VERSION,
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
-        "physical": {"terms": list(predictor.analytical.terms), "coefficients_ms": predictor.analytical.to_json()},
+        "physical": {
+            "terms": list(predictor.analytical.terms),
+            **_block(predictor.analytical),
+            "coefficients_ms": predictor.analytical.to_json(),
+        },
         "network": {"kind": _network_kind(predictor.network), **predictor.network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
@@ -225,6 +232,7 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
                 {
                     "platform": source.platform,
                     **({} if source.analytical.terms == TERMS else {"terms": list(source.analytical.terms)}),
+                    **_block(source.analytical),
                     "coefficients_ms": source.analytical.to_json(),
                     "kernel": _index_entry(source.predictor),
                 }
@@ -232,6 +240,10 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
             ],
         }
     return entry
+
+
+def _block(analytical: AnalyticalTerms) -> dict[str, int]:
+    return {"block": analytical.block} if analytical.block else {}
 
 
 def _tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -294,7 +306,10 @@ def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
             f"found the analytical terms {list(terms)}, expected {list(TERMS)} with a class '{POOLED}', and some of "
             f"{list(further)} behind them"
         )
-    return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(terms)), terms)
+    block = data.get("block", 0)
+    if not isinstance(block, int) or not 0 <= block <= MOST_CHANNELS_OF_A_BLOCK:
+        raise ValueError(f"found blocks of {block} channels, expected a whole number up to {MOST_CHANNELS_OF_A_BLOCK}")
+    return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(terms)), terms, block)
 
 
 def _number(value: Any, *, above: float = -math.inf) -> float:

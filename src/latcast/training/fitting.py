@@ -189,7 +189,8 @@ class Trainer:
             coldness, terms = dict(zip(keys, of_network.tolist(), strict=True)), (*TERMS, *COLD_TERMS)
         samples = kernel_samples(observations, coldness)
         timed = {name: (found.configurations, found.latency_ms) for name, found in samples.items()}
-        analytical = fit_from_kernels(timed, terms, {name: found.coldness for name, found in samples.items()})
+        block = self.rules.layouts.block if self.rules.layouts is not None else 0
+        analytical = fit_from_kernels(timed, terms, {name: found.coldness for name, found in samples.items()}, block)
         kernels = {
             name: fit_kernel_predictor(
                 name,
