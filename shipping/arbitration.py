@@ -19,7 +19,7 @@ from latcast.devices.device_model import (
     arbitration_at,
     member_weights,
 )
-from latcast.predictors.device_forecast import by_member, pooled, variance_left
+from latcast.predictors.device_forecast import LARGEST_DEVIATION, by_member, pooled, variance_left
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import NetworkFeatures
 from shipping.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
@@ -305,7 +305,8 @@ def mixed_by_others(
         learned = learn_arbitration(others, counts)
         for one in tried:
             if one.trial.fold == fold:
-                yield one, *mixed(one, arbitration_at(learned[one.trial.platform.kind], len(one.trial.measured)))
+                mean, variance = mixed(one, arbitration_at(learned[one.trial.platform.kind], len(one.trial.measured)))
+                yield one, mean, np.minimum(variance, LARGEST_DEVIATION**2)
 
 
 def _factors(tried: Sequence[MemberForecasts], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:

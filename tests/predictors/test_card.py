@@ -126,6 +126,10 @@ class TestGrades:
         assert found.in_words() == f"{found}: learned from 4 networks"
         assert graded(card(0, model=POSTERIOR), 0.2, 5.0, 90.0).why == "no network measured there"
 
+    def test_an_interval_as_wide_as_any_is_the_reason_before_others(self) -> None:
+        assert graded(card(0, model=POSTERIOR), 0.1, 10.0, 90.0, unlike=1.0).why.startswith("hardly known")
+        assert graded(card(0, model=POSTERIOR), 0.11, 10.0, 90.0).why == "no network measured there"
+
     def test_an_erratic_platform_is_rough_for_networks_that_others_ran_too(self) -> None:
         erratic = card(60, 81.0, 60, networks_of_others={"mape": 3.0, "networks": 30})
 

@@ -195,19 +195,18 @@ class DeviceModel:
             return NO_MEMORY
         special = self.known_offsets.get(group_of(kind, covariates))
         offsets = self.known_offsets[kind] if special is None else self.known_offsets[kind] + special
-        return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0), self._ran_by(kind, design_of(covariates)))
-
-    def _ran_by(self, kind: str, design: frozenset[str]) -> np.ndarray:
-        """Return which networks platforms of a kind and design ran, (known networks,)."""
-        if (kind, design) not in self._ran_by_design:
-            alike = [design_of(self.platforms[place].covariates) == design for place in self.rows_of_kind.get(kind, ())]
-            found = self.ran[kind][alike].any(axis=0) if any(alike) else np.zeros(len(self.known_places), dtype=bool)
-            self._ran_by_design[kind, design] = np.asarray(found)
-        return self._ran_by_design[kind, design]
+        ran = self.ran_by_design.get((kind, design_of(covariates)), np.zeros(len(self.known_places), dtype=bool))
+        return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0), ran)
 
     @cached_property
-    def _ran_by_design(self) -> dict[tuple[str, frozenset[str]], np.ndarray]:
-        return {}
+    def ran_by_design(self) -> Mapping[tuple[str, frozenset[str]], np.ndarray]:
+        """(known networks,) which networks platforms ran, by kind of unit and design of NPU."""
+        found: dict[tuple[str, frozenset[str]], np.ndarray] = {}
+        for kind, rows in self.ran.items():
+            for place, ran in zip(self.rows_of_kind[kind], rows, strict=True):
+                key = kind, design_of(self.platforms[place].covariates)
+                found[key] = found.get(key, False) | ran
+        return found
 
     def mean(self, covariates: Mapping[str, float]) -> np.ndarray:
         """Return the mean state, (state,), of a platform with these covariates; unknown ones count as 0."""

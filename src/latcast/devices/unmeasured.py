@@ -12,7 +12,14 @@ from latcast.devices.added_device import add_device
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_networks import MeasuredNetworks
 from latcast.errors import LatcastError, UnknownPlatformError
-from latcast.predictors.platform_names import NATURAL_PRECISIONS, Named, names_of_runtime, platforms_of, words_of_platform
+from latcast.predictors.platform_names import (
+    LIBRARIES,
+    NATURAL_PRECISIONS,
+    Named,
+    names_of_runtime,
+    platforms_of,
+    words_of_platform,
+)
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit, device_name, runtime_and_version
 
@@ -25,9 +32,6 @@ USUAL_GPU = {"NVIDIA": "any/tensorrt-unstated/gpu/fp16"} | dict.fromkeys(
     ("AMD", "Broadcom", "Intel"), "any/ncnn-unstated/gpu/fp32"
 )
 """The same of GPUs of vendors that TFLite's delegate is not made for."""
-
-XNNPACK = "xnnpack"
-"""A library of kernels that TFLite takes, which was also measured by itself."""
 
 SAME_SILICON, SAME_FAMILY = 1, 3
 """Relations of :func:`latcast.chips.chip_names.nearest` up to which chips have one silicon, and GPUs or NPUs of one family."""
@@ -139,7 +143,7 @@ def _with(like: Platform, device: str, said: Sequence[str], runtimes: Collection
             pass
         elif re.fullmatch(r"cpu\d+", word):
             found = replace(found, unit=word)
-        elif runtime in runtimes and not (runtime == XNNPACK and like.runtime == "tflite"):
+        elif runtime in runtimes and runtime not in LIBRARIES.get(like.runtime, ()):
             found = replace(found, runtime=runtime, runtime_version=version)
         else:  # a library of kernels, or a size of cores
             found = replace(found, unit=f"{found.unit}+{word}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from latcast.errors import counted
 from latcast.predictors.analytical import throughputs
+from latcast.predictors.intervals import WIDEST
 from latcast.predictors.prediction import MEASURED_THERE, Grade
 
 if TYPE_CHECKING:
@@ -200,6 +201,8 @@ def graded(
     error += UNPREDICTED_ERROR * max(elsewhere, unshown)
     if level is None:
         why = "never calibrated"
+    elif high_ms > 0.99 * WIDEST * low_ms:
+        why = "hardly known, perhaps ten times as fast or slow"
     elif elsewhere >= LARGE_SHARE:
         why = f"{100 * elsewhere:.0f} % of it runs on the CPU"
     elif unshown >= LARGE_SHARE:

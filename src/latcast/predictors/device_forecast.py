@@ -5,6 +5,7 @@ What a bundle of such a device holds. How the members come about is in :mod:`lat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ import numpy as np
 
 from latcast.kernels.kernel import KernelTable
 from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.intervals import LEVEL_DEVIATIONS, WIDEST
 from latcast.predictors.network_features import (
     ADDED,
     BASE_TERMS,
@@ -32,8 +34,8 @@ from latcast.predictors.process_basis import ProcessBasis
 NOVEL = 0.9
 """Part of a kernel's variance unexplained by known kernels, from which on it is not covered."""
 
-LARGEST_DEVIATION = 3.0
-"""Deviation of a logarithm: an interval over a factor of more than 100 to either side says no more."""
+LARGEST_DEVIATION = math.log(WIDEST) / (2 * LEVEL_DEVIATIONS)
+"""Deviation of a logarithm whose interval is as wide as any."""
 
 
 @dataclass(frozen=True)

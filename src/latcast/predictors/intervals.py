@@ -11,6 +11,9 @@ import numpy as np
 FOLDS = 5
 """Parts, wherever nothing else is said."""
 
+WIDEST = 100.0
+"""Upper over lower bound from which on an interval says that a latency is hardly known."""
+
 LEVEL_DEVIATIONS = 1.645
 """Standard deviations to either side that hold 90 % of a normal distribution."""
 

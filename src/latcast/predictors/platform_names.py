@@ -50,6 +50,9 @@ _FILLERS = frozenset(["on", "the", "a", "an", "with", "using", "at", "in", "via"
 _SAME_RUNTIME = ({"tflite", "litert"}, {"paddle-lite", "paddle"}, {"pytorch", "torch"}, {"hailo-dfc", "hailo"})
 """Names of one runtime."""
 
+LIBRARIES: Mapping[str, frozenset[str]] = {"tflite": frozenset({"xnnpack"})}
+"""Runtimes to the libraries of kernels that they may take, each of which was also measured by itself."""
+
 NATURAL_PRECISIONS: Mapping[str, Sequence[str]] = {"cpu": ("fp32",), "gpu": ("fp16", "fp32"), "npu": ("int8", "w8a16", "fp16")}
 """Kind of unit to the precisions that networks have there where none is named."""
 
