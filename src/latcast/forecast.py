@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -148,7 +149,7 @@ def meaning_of(
     Returns:
         No platforms for the id of one that is not known; None where no device or chip is named.
     """
-    from latcast.predictors.platform_names import best_known, read_name
+    from latcast.predictors.platform_names import best_known, read_name, without_version, words_of_platform
 
     named = read_name(text, known)
     if named is None:
@@ -168,6 +169,8 @@ def meaning_of(
                 f"'{text}' names {len(named.platforms)} platforms; the best known{each} is taken; "
                 f"all: latcast platforms '{text}'{_unmeasured_units(named)}"
             )
+        if others := [word for word in named.said if without_version(word) != word and word not in words_of_platform(taken[0])]:
+            note += f"{'; ' if note else ''}{others[0]} was not measured there, {taken[0].split('/')[1]} answers"
         return Meaning(named.platforms, taken, (), note)
     from latcast.devices.unmeasured import unmeasured_platforms
 
@@ -254,10 +257,13 @@ def what_to_name(text: str) -> str:
         return f"'{text}' is {part} of {many}: latcast platforms --find '{text}'"
     said = ""
     words = text.split()
-    for place, word in enumerate(words):
-        rest = " ".join(words[:place] + words[place + 1 :])
-        if word.isalpha() and (named := read_name(rest, known)) is not None:
-            said = f"'{word}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision; "
+    for place, length in ((place, length) for length in (1, 2) for place in range(len(words))):
+        left_out = " ".join(words[place : place + length])
+        rest = " ".join(words[:place] + words[place + length :])
+        if re.fullmatch(r"[a-z]+|\d+w|[a-z]+ v?\d+(\.\d+)+", left_out, re.I) and (named := read_name(rest, known)) is not None:
+            said = (
+                f"'{left_out}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision; "
+            )
             break
     if not said and (chip := chip_of(text)) is not None:
         return f"of '{text}' the chip is known: '{chip.name}'; name that"

@@ -335,6 +335,8 @@ def test_a_device_is_a_name_or_an_address_or_both() -> None:
         ("pi5=board", "is neither a device's name"),
         ("dask:board-a", "does not name a worker"),
         ("adb:", "names no phone"),
+        ("adb", "does not say which device; expected .*adb:SERIAL"),
+        ("pi5=ssh", "does not say which device"),
     ):
         with pytest.raises(MeasurementError, match=reason):
             device_and_address(text)

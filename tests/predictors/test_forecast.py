@@ -11,7 +11,7 @@ import pytest
 
 from latcast.chips.chip_names import chip_of
 from latcast.errors import ModelError, UnknownOperatorError, UnknownPlatformError
-from latcast.forecast import load, predict, predict_many
+from latcast.forecast import load, load_all, predict, predict_many, resolve_platforms
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.predictors.bundle import save_bundle
@@ -271,6 +271,16 @@ def test_advice_for_a_device_that_was_not_measured_is_as_sure_as_devices_of_its_
     assert found.choices[0].grade.why == "measured on another device"
 
 
+def test_another_version_of_the_runtime_answers_and_that_is_said() -> None:
+    notes: list[str] = []
+
+    named = resolve_platforms(["pixel 4 tflite 2.14 1large fp32", "i5 12400 openvino 2024.1"], notes.append)
+
+    ids = ["pixel4/tflite-2.10/1large/fp32", "core-i5-12400/openvino-2024.1/cpu4/fp32"]
+    assert [each.platform.id for each in load_all(named)] == ids
+    assert notes[0] == "tflite-2.14 was not measured there, tflite-2.10 answers"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -281,6 +291,8 @@ def test_advice_for_a_device_that_was_not_measured_is_as_sure_as_devices_of_its_
         ("radxa zero", "is part of the name of Radxa Zero 3W; name that"),
         ("toybrick rk3588 kit", "of 'toybrick rk3588 kit' the chip is known: 'RK3588'; name that"),
         ("gallaxy s23", "'gallaxy' says nothing of a platform of s23.*nearest devices and chips: Galaxy S23"),
+        ("pixel 4 toaster 2.14", "'toaster 2.14' says nothing of a platform of pixel 4"),
+        ("jetson orin nano 15w", "'15w' says nothing of a platform of jetson orin nano"),
         ("raspberry pi 5 hailo", "of raspberry pi 5 only the CPU and GPU are known"),
     ],
 )

@@ -132,6 +132,10 @@ def test_what_names_no_device_or_too_many_is_refused(text: str) -> None:
     ("text", "said"),
     [
         ("pixel 4 tflite gpu", {"pixel4/tflite-2.10/gpu/fp16"}),
+        ("Pixel 4 (Android 13), TFLite 2.10 GPU", {"pixel4/tflite-2.10/gpu/fp16"}),
+        ("pixel 4 tf lite v2.14.1 gpu", {"pixel4/tflite-2.10/gpu/fp16"}),
+        ("pixel 4 gpu tflite-2.14", {"pixel4/tflite-2.10/gpu/fp16"}),
+        ("Ubuntu 22.04 on jetson tx2 fp16 TensorRT 10.3", {"jetson-tx2/tensorrt-jetpack4.6/gpu/fp16"}),
         ("half precision on the Pixel 4's GPU with TensorFlow Lite", {"pixel4/tflite-2.10/gpu/fp16"}),
         ("PIXEL4/TFLite/GPU/FP16", {"pixel4/tflite-2.10/gpu/fp16"}),
         ("litert 2large float32 samsung galaxy s10", {"s10/tflite-2.10/2large/fp32"}),

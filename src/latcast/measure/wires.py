@@ -152,6 +152,9 @@ def device_and_address(text: str) -> tuple[str, str]:
     name, address = (named.group(1), named.group(2)) if named else ("", text)
     scheme = scheme_of(address)
     if not scheme:
+        if address in WIRES or address == DASK:
+            raise MeasurementError(f"'{text}' does not say which device; expected ssh://pi@board, adb:SERIAL (adb devices lists "
+                                   "serials) or dask:tcp://HOST:8786/NAME")  # fmt: skip
         if named or not re.fullmatch(r"[a-z0-9][a-z0-9._+-]*", text):
             raise MeasurementError(
                 f"'{text}' is neither a device's name (a-z, 0-9, ._+-) nor an address such as ssh://pi@board, adb:SERIAL or "

@@ -39,6 +39,7 @@ _SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"(?:single|full)[ _-]precision|float", "fp32"),
         (r"(?:u?int|i)[ _-]?8|8[ _-]?bit|quanti[sz]ed|w8a8", "int8"),
         (r"\d+ ?gb(?: (?:of )?(?:ram|memory|storage))?|model [ab]", ""),  # which changes no latency
+        (r"(?:android|i(?:pad)?os|macos|windows|linux|ubuntu|debian|raspbian)(?: \d+(?:\.\d+)*)?", ""),
         (r"(macbook (?:pro|air)) 1[3-6](?:[ -]?inch)?", r"\1"),
         (r"(?:developer|development|dev|evaluation|starter) ?(?:kit|board)", ""),
     )
@@ -55,6 +56,8 @@ LIBRARIES: Mapping[str, frozenset[str]] = {"tflite": frozenset({"xnnpack"})}
 
 NATURAL_PRECISIONS: Mapping[str, Sequence[str]] = {"cpu": ("fp32",), "gpu": ("fp16", "fp32"), "npu": ("int8", "w8a16", "fp16")}
 """Kind of unit to the precisions that networks have there where none is named."""
+
+_VERSION = re.compile(r"[-v]*(\d+(?:\.\d+)+)")
 
 _OWNER, _RASPBERRY = re.compile(r"['’]s\b"), re.compile(r"\b(?:rpi|raspi)[ _-]?(?=\d|zero|pico)")
 
@@ -95,28 +98,48 @@ def read_name(text: str, known: Iterable[str]) -> Named | None:
     if len(parts) == 4:
         return _read_id(parts, ids)
     understood = frozenset().union(*map(words_of_platform, ids), _FILLERS, UNIT_KINDS, PUBLISHED_PRECISIONS, *_SAME_RUNTIME)
+    runtimes = frozenset().union(*map(_runtime_names, ids))
     plain = spelt = _RASPBERRY.sub("raspberry pi ", _OWNER.sub("", text.lower()))
     for spelling, word in _SPELLINGS:
         spelt = spelling.sub(word, spelt)
     # Spellings may touch a device's own name ("Coral TPU"), so that the text is tried as it stands first.
-    for words in dict.fromkeys((tuple(_WORD.findall(plain)), tuple(_WORD.findall(spelt)))):
+    for words in dict.fromkeys(_with_versions(_WORD.findall(each), runtimes) for each in (plain, spelt)):
         for length in range(len(words), 0, -1):
             for begin in range(len(words) - length + 1):
                 rest = (*words[:begin], *words[begin + length :])
                 if length > 1 and "cpu" in (words[begin], words[begin + length - 1]):
                     continue  # names are found without that word, which chooses among the device's platforms
-                if understood.issuperset(rest):
+                if all(word in understood or without_version(word) in runtimes for word in rest):
                     device = " ".join(words[begin : begin + length])
                     found = _entries(device)
                     mine = platforms_of(device, found, ids)
                     if found or mine:
                         said = tuple(word for word in rest if word not in _FILLERS)
                         for platforms in (mine, _with_the_same_unit(found, ids)):
-                            fit = tuple(name for name in platforms if words_of_platform(name).issuperset(said))
-                            if fit:
-                                return Named(device, found, fit, said, alike=platforms is not mine)
+                            for wanted in (said, tuple(map(without_version, said))):
+                                fit = tuple(name for name in platforms if words_of_platform(name).issuperset(wanted))
+                                if fit:
+                                    return Named(device, found, fit, said, alike=platforms is not mine)
                         return Named(device, found, (), said)
     return None
+
+
+def _with_versions(words: Sequence[str], runtimes: frozenset[str]) -> tuple[str, ...]:
+    """Return words with those that are a version behind a runtime joined with it: ``tflite-2.14``."""
+    found: list[str] = []
+    for word in words:
+        version = _VERSION.fullmatch(word)
+        if version is not None and found and found[-1] in runtimes:
+            found[-1] += f"-{version[1]}"
+        else:
+            found.append(word)
+    return tuple(found)
+
+
+def without_version(word: str) -> str:
+    """Return the runtime of ``tflite-2.14``, and any other word as it is."""
+    runtime, _, version = word.rpartition("-")
+    return runtime if _VERSION.fullmatch(version) else word
 
 
 def _read_id(parts: Sequence[str], known: Sequence[str]) -> Named | None:
@@ -133,6 +156,11 @@ def _read_id(parts: Sequence[str], known: Sequence[str]) -> Named | None:
 def names_of_runtime(name: str) -> frozenset[str]:
     """Return all names of a runtime, this one too."""
     return frozenset(next((names for names in _SAME_RUNTIME if name in names), {name}))
+
+
+@lru_cache(maxsize=4096)
+def _runtime_names(platform_id: str) -> frozenset[str]:
+    return names_of_runtime(Platform.parse(platform_id).runtime)
 
 
 @lru_cache(maxsize=4096)
