@@ -148,7 +148,7 @@ def test_networks_of_cpus_teach_what_an_inner_loop_costs() -> None:
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_groups_of_one_channel_teach_tflites_price_of_wider_ones(precision: str) -> None:
     """TFLite's one routine for groups, three times as slow against 1x1 convolutions as the prior has it."""
-    platform = Platform.parse(f"pixel4/tflite-2.10/1large/{precision}")
+    platform = Platform.parse(f"phone/tflite-2.10/1large/{precision}")
     names, classes = network_term_names(platform), ["conv 1x1", "conv grouped", "conv grouped single"]
     prior, _ = prior_coefficients(platform, classes, names)
     plain, wide, single = prior[:-1].reshape(3, len(names))
@@ -157,7 +157,7 @@ def test_groups_of_one_channel_teach_tflites_price_of_wider_ones(precision: str)
             one_kernel("grouped_conv", (1, width, side, side, width, side, side, 3, 3, 1, 1, 1, 1, width, 1, 0, 0, 0)),
             *[pointwise(width, side)] * count,
         ]
-        for width in (32, 64, 128) for side in (7, 14, 28, 56) for count in (1, 4, 16)
+        for width in (32, 64, 128) for side in (7, 14, 28, 56) for count in (4, 16, 64)
     ]  # fmt: skip
     terms = NetworkTerms.of(networks, names)
     latency_ms = 0.1 + terms.counts @ (terms.values * np.where(terms.class_of[:, None] == 0, plain, 3 * single)).sum(axis=1)
@@ -206,7 +206,27 @@ def test_tflite_runs_groups_on_one_core_however_many_there_are() -> None:
 
     # FLOPs and loops of the groups; those of dense convolutions, and all else, are the same part of the level.
     assert (four / one).tolist() == pytest.approx([4, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1])
-    assert one[0] == pytest.approx(15 * one[5])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_groups_that_no_network_had_take_what_the_clock_of_the_core_says(precision: str) -> None:
+    """Small cores of one design run at 1.78 GHz in Pixel 4, at 1.95 in Galaxy S10; four compute all else 2.5 times as fast."""
+    names = network_term_names(Platform.parse(f"pixel4/tflite-2.10/1small/{precision}"))
+    terms = NetworkTerms.of([[pointwise(width, side)] for width in (32, 64, 128, 256) for side in (7, 14, 28)], names)
+    latency_ms = 0.1 + 3e-8 * terms.values[terms.counts.indices, 0]
+
+    one, four, other, large = (
+        fit_whole_networks(terms, latency_ms / faster, Platform.parse(f"{cores}/{precision}")).coefficients
+        for cores, faster in (
+            ("pixel4/tflite-2.10/1small", 1), ("pixel4/tflite-2.10/4small", 2.5), ("s10/tflite-2.10/1small", 1),
+            ("pixel4/tflite-2.10/1med", 1),
+        )
+    )  # fmt: skip
+
+    np.testing.assert_allclose(four["conv grouped"][[0, -1]], one["conv grouped"][[0, -1]])
+    np.testing.assert_allclose(one["conv grouped"][[0, -1]], 1.95 / 1.78 * other["conv grouped"][[0, -1]])
+    # A core that does not wait for each result takes fewer cycles, at 2.42 GHz.
+    assert (2.42 * large["conv grouped"][[0, -1]] < 1.78 * one["conv grouped"][[0, -1]]).all()
 
 
 def test_groups_that_no_network_had_are_as_slow_as_the_runtime_is_known_to_be(
@@ -220,8 +240,8 @@ def test_groups_that_no_network_had_are_as_slow_as_the_runtime_is_known_to_be(
         for runtime in ("tflite-2.10", "pytorch-2.0")
     )
 
-    # Twelve times the prior of a dense convolution, which the made-up device is close to: 20 GFLOP/s.
-    assert tflite["conv grouped"][0] == pytest.approx(12 * 5e-8, rel=0.5)
+    # Tens of times the prior of a dense convolution, which the made-up device is close to: 20 GFLOP/s.
+    assert tflite["conv grouped"][0] > 20 * 5e-8
     assert "conv grouped" not in pytorch
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from latcast.chips.chip_names import chip_of
 from latcast.kernels.rules import unit_kind
 from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
@@ -42,12 +43,18 @@ XNNPACK_LOOP_MS = 1.5e-8
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
 """Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
 
-GENERIC_MS, GENERIC_LOOP_MS = 6e-7, 4e-6
-"""Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions, on one core whatever the threads: four cycles, and
-thirty for the tap's address and bounds."""
+GENERIC_CYCLES: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "cpu": {"in order": (4.5, 30), "out of order": (0.95, 7), "apple": (1.1, 1.5)},
+    "cpu int8": {"in order": (2, 34), "out of order": (0.75, 11), "apple": (0.7, 5.5)},
+}
+"""Cycles a FLOP, and an inner loop (a tap's address and bounds), of TFLite's grouped convolutions, which one core computes number
+by number whatever the threads; by the sort of device and the kind of core."""
 
-INT8_GROUP_FLOP = 0.5
-"""Cost of a FLOP of them in int8 against fp32: two cycles."""
+KNOWN_DEVIATION = 0.2
+"""Prior deviation of such cycles where the core and its clock are known."""
+
+GENERIC_GHZ = 2.0
+"""Clock of a core that is not known: one in order, as much slower or faster as the other kernels of the platform are."""
 
 PRIOR_OVERHEAD_MS: Mapping[str, float] = {"cpu": 0.05, "cpu int8": 0.05, "gpu": 0.5}
 """Milliseconds a network."""
@@ -174,6 +181,28 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
     return prior, np.array([*deviations, PRIOR_OVERHEAD_DEVIATION])
 
 
+def known_coefficients(platform: Platform, classes: Sequence[str], terms: Sequence[str] = TERMS) -> np.ndarray:
+    """Return coefficients that follow from the clock of a platform's cores, whatever its other kernels take.
+
+    Args:
+        platform, classes, terms: As for :func:`prior_coefficients`.
+
+    Returns:
+        (classes x terms + 1,) milliseconds; NaN for all that do not follow from it.
+    """
+    known = np.full((len(classes), len(terms)), np.nan)
+    sort = device_sort(platform)
+    chip = chip_of(platform.device, unit_kind="cpu") if sort != "gpu" and platform.runtime == "tflite" else None
+    core = chip.cluster(platform.unit) if chip is not None else None
+    if chip is not None and core is not None and core.ghz and core.in_order is not None:
+        kind = "in order" if core.in_order else "apple" if chip.vendor == "Apple" else "out of order"
+        generic = np.isin(classes, list(FREE_CLASSES))
+        for term, cycles in zip(("flops", LOOPS), GENERIC_CYCLES[sort][kind], strict=True):
+            if term in terms:
+                known[generic, terms.index(term)] = cycles / (core.ghz * 1e6)
+    return np.append(known, np.nan)
+
+
 def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     """Return the coefficients of a class: of :data:`TERMS`, of loops and of :data:`LAYOUT_TERMS`, as its runtime executes it."""
     tflite, pytorch = (sort != "gpu" and platform.runtime == runtime for runtime in ("tflite", "pytorch"))
@@ -183,8 +212,7 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     if (platform.runtime, sort) in CHANNELS_FIRST and name in FREE_CLASSES:
         row[0] *= NATIVE_GROUP_FLOP
     if tflite and name in FREE_CLASSES:
-        row[[0, len(TERMS)]] = np.array([GENERIC_MS, GENERIC_LOOP_MS]) * platform.threads
-        row[0] *= INT8_GROUP_FLOP if sort == "cpu int8" else 1.0
+        row[[0, len(TERMS)]] = np.array(GENERIC_CYCLES[sort]["in order"]) / (GENERIC_GHZ * 1e6) * platform.threads
     if tflite:
         row[:2] *= TFLITE_PASSES.get(name, 1.0)
     if (platform.runtime, sort) == QNNPACK:
@@ -276,8 +304,11 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     unseen = np.zeros((networks, width * (len(classes) - len(terms.classes))))
     sums = np.hstack([terms.class_sums[:, :-1], unseen, terms.class_sums[:, -1:]])
     general, deviation = prior_coefficients(platform, classes, terms.terms)
+    known = known_coefficients(platform, classes, terms.terms)
+    general[~np.isnan(known)], deviation[~np.isnan(known)] = 0.0, KNOWN_DEVIATION
     # Ratios come from the prior; the level is the one that makes the median network right.
-    prior = float(np.exp(np.median(np.log(latency_ms / (sums @ general))))) * general
+    rest_ms = np.maximum(latency_ms - sums @ np.nan_to_num(known), LEAST_SHARE_OF_PRIOR * latency_ms)
+    prior = float(np.exp(np.median(np.log(rest_ms / (sums @ general))))) * general + np.nan_to_num(known)
     # A parameter is a multiple of priors: of one coefficient, of those of a routine, or of copies between layouts in all classes.
     shown_by = [next((first for first, second in pairs if name == second), name) for name in classes]
     own = np.isin(terms.terms, LAYOUT_TERMS, invert=True)
