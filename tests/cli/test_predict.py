@@ -35,7 +35,7 @@ def test_the_json_has_the_keys_that_scripts_rely_on(latcast: Latcast) -> None:
     assert 0 < found["low_ms"] < found["latency_ms"] < found["high_ms"]
     assert found["level"] == 90
     # The first of its pools is larger than any of the few networks that the bundle was trained on has.
-    assert found["coverage"] == {"share": pytest.approx(0.99, abs=0.01), "uncovered": ["MaxPool"], "unknown": []}
+    assert found["coverage"] == {"share": pytest.approx(0.99, abs=0.01), "uncovered": ["MaxPool"]}
 
 
 def test_an_uncalibrated_interval_is_never_said_to_hold_90_percent(
@@ -74,7 +74,7 @@ def test_the_breakdown_adds_up_to_the_latency(latcast: Latcast) -> None:
     parts = [kernel["latency_ms"] for kernel in found["kernels"]]
     assert sum(parts) + found["overhead_ms"] == pytest.approx(found["latency_ms"])
     assert set(found["kernels"][0]) == {
-        "name", "kernel_type", "operators", "configuration", "latency_ms", "covered", "unknown", "module", "limit", "nodes",
+        "name", "kernel_type", "operators", "configuration", "latency_ms", "covered", "module", "limit", "nodes",
     }  # fmt: skip
 
 

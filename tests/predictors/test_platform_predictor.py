@@ -152,7 +152,7 @@ class TestCoverage:
     def test_a_predictor_of_all_other_operators_does_not_cover_them(self, predictor: PlatformPredictor) -> None:
         """What it learned of some operators says nothing of a new one."""
         low = np.zeros(6, dtype=np.int64)
-        other = KernelPredictor("other", "analytical", None, low, low + 10**9, 30)
+        other = KernelPredictor("other", "analytical", None, low, low + 10**9, 30, Seen({}, 1e12, 1e12))
 
         one = replace(predictor, kernels={**predictor.kernels, "other": other}).predict(with_unknown_operator(conv_net()))
 
@@ -171,20 +171,12 @@ class TestCoverage:
         one = with_activations(predictor).predict(leaky())
 
         assert one.coverage.uncovered == ("LeakyRelu",)
-        assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, False)
+        assert not one.kernels[0].covered
         share = 100 * (1 - one.overhead_ms / one.latency_ms)
         assert one.notes[0] == (
             f"{share:.0f} % of the latency comes from kernels outside the training data: "
             f"activation {share:.0f} % (leaky_relu, not trained on)"
         )
-
-    def test_a_bundle_that_holds_ranges_alone_says_that_it_does_not_know(self, predictor: PlatformPredictor) -> None:
-        one = with_activations(predictor, ranges_alone=True).predict(leaky())
-
-        assert (one.coverage.uncovered, one.coverage.unknown) == ((), ("LeakyRelu",))
-        assert one.coverage.share == 0.0
-        assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, True)
-        assert "% of the latency comes from kernels perhaps outside it: activation" in one.notes[0]
 
 
 class TestTinyNetworks:
@@ -241,12 +233,12 @@ def test_the_interval_widens_with_the_distance_from_what_was_trained_on(predicto
     assert eight >= 0.999 * UNPREDICTED_HIGH / UNPREDICTED_LOW
 
 
-def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False) -> PlatformPredictor:
+def with_activations(predictor: PlatformPredictor) -> PlatformPredictor:
     """The predictor, with one of activations that was trained on ReLU and on hard-swish."""
     codes = [ACTIVATIONS.index("relu"), ACTIVATIONS.index("hard_swish")]
     rows = np.array([[elements, 64, code, 0, 0, 0] for elements in (6272, 200704) for code in codes])
-    seen = None if ranges_alone else Seen.of("activation", rows)
-    found = KernelPredictor("activation", "analytical", None, rows.min(axis=0), rows.max(axis=0), 4, seen=seen)
+    seen = Seen.of("activation", rows)
+    found = KernelPredictor("activation", "analytical", None, rows.min(axis=0), rows.max(axis=0), 4, seen)
     return replace(predictor, kernels={**predictor.kernels, "activation": found})
 
 

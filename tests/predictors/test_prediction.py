@@ -88,7 +88,7 @@ def test_a_frame_has_a_row_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert [row["latency_ms"] for row in rows] == [1.0, 4.0, 3.5]
     assert rows[0] == {
-        "name": "a", "kernel_type": "conv", "operators": "Conv+Relu", "latency_ms": 1.0, "covered": True, "unknown": False,
+        "name": "a", "kernel_type": "conv", "operators": "Conv+Relu", "latency_ms": 1.0, "covered": True,
         "module": "", "limit": "", "in_channels": 3.0,
     }  # fmt: skip
 

@@ -19,7 +19,7 @@ from latcast.predictors.analytical import TERMS, AnalyticalTerms
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import KernelPredictor
+from latcast.predictors.kernel_predictor import KernelPredictor, Seen
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.report.explain import LEAST_SAVED_PERCENT, Explanation, explain
 from latcast.spaces.catalogue import build, model
@@ -32,8 +32,9 @@ def bare(flops: float, moved: float, weights: float, count: float) -> PlatformPr
     terms = AnalyticalTerms({"any": np.array([flops, moved, weights, count])}, TERMS)
     kernels = {}
     for name in KERNEL_TYPES:
+        kinds = {field: tuple(range(len(codes))) for field, codes in kernel_type(name).kinds.items()}
         none = np.zeros(len(kernel_type(name).fields), dtype=np.int64)
-        kernels[name] = KernelPredictor(name, "analytical", None, none, none + 10**9, 30)
+        kernels[name] = KernelPredictor(name, "analytical", None, none, none + 10**9, 30, Seen(kinds, 1e12, 1e12))
     return replace(load(PHONE), analytical=terms, kernels=kernels, interval=Interval(0.99, 1.01, 200, 0.0))
 
 

@@ -23,7 +23,7 @@ from latcast.predictors.intervals import (
     group_folds,
     unseen_bounds_ms,
 )
-from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor
+from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor, Seen
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build, model
@@ -271,7 +271,10 @@ def predictor(flop_ms: float, network: CalibrationTerms, types: tuple[str, ...])
     """Every FLOP and every kernel at one latency, for some kernel types."""
     widths = {kernel.kernel_type: len(kernel.configuration) for kernel in KERNELS}
     known = {
-        name: KernelPredictor(name, ANALYTICAL, None, np.ones(widths[name], int), np.full(widths[name], 9), 5) for name in types
+        name: KernelPredictor(
+            name, ANALYTICAL, None, np.ones(widths[name], int), np.full(widths[name], 9), 5, Seen({}, 1e12, 1e12)
+        )
+        for name in types
     }
     return PlatformPredictor(PHONE, UNFUSED, AnalyticalTerms({POOLED: np.array([flop_ms, 0.0, 0.0, 0.01])}), known, network)
 

@@ -230,7 +230,7 @@ def print_top(found: Prediction, count: int) -> None:
 
 
 def _type_of(kernel: KernelLatency) -> str:
-    return kernel.kernel_type + ("" if kernel.covered else " (unknown)" if kernel.unknown else " (estimated)")
+    return kernel.kernel_type + ("" if kernel.covered else " (estimated)")
 
 
 def _print_kernels(found: Prediction) -> None:

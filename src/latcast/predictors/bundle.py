@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,7 +42,6 @@ from latcast.predictors.kernel_predictor import (
     Seen,
     TransferredBase,
     feature_names,
-    in_present_fields,
     kernel_models,
 )
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -219,12 +218,13 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
         "model": found.model,
         "regressor": None if found.regressor is None else found.regressor.kind,
         "samples": found.samples,
-        "fields": list(found.fields or kind.fields),
+        "fields": list(kind.fields),
         "features": list(found.features or feature_names(kind)),
-    }
-    if found.seen is not None:
-        kinds = {name: list(codes) for name, codes in sorted(found.seen.kinds.items())}
-        entry["seen"] = {"kinds": kinds, "most_flops": found.seen.most_flops, "most_elements": found.seen.most_elements}
+        "seen": {
+            "kinds": {name: list(codes) for name, codes in sorted(found.seen.kinds.items())},
+            "most_flops": found.seen.most_flops, "most_elements": found.seen.most_elements,
+        },
+    }  # fmt: skip
     if found.base is not None:
         entry["transferred"] = {
             "coefficients_ms": {name: values.tolist() for name, values in sorted(found.base.coefficients.items())},
@@ -253,9 +253,7 @@ def _tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
-    kind = kernel_type(found.kernel_type)
-    places = [kind.fields.index(name) for name in found.fields or kind.fields]
-    arrays = {"low": found.low[places].astype(np.int64), "high": found.high[places].astype(np.int64)}
+    arrays = {"low": found.low.astype(np.int64), "high": found.high.astype(np.int64)}
     if found.regressor is not None:
         arrays |= {f"{_REGRESSOR}{name}": array for name, array in found.regressor.arrays().items()}
     for place, source in enumerate(found.base.sources if found.base is not None else ()):
@@ -449,6 +447,11 @@ class _Reader:
                 )
             if len(set(entry[key])) != len(entry[key]):
                 raise ValueError(f"found {key} of '{name}' twice, expected each once")
+        if len(entry["fields"]) < len(kind.fields):
+            raise BundleError(
+                f"{self.files.path}: platform.json: found '{name}' of {len(entry['fields'])} fields, expected "
+                f"{len(kind.fields)}: the bundle is older than the others; {TRAIN_AGAIN}"
+            )
         if entry["model"] not in (*kernel_models(), ANALYTICAL_GP, TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
@@ -460,8 +463,8 @@ class _Reader:
         self, name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: int = 0
     ) -> KernelPredictor:
         low, high = arrays["low"], arrays["high"]
-        fields, kind = list(entry["fields"]), kernel_type(name)
-        expected = (len(fields),)
+        kind = kernel_type(name)
+        expected = (len(kind.fields),)
         if low.shape != expected or high.shape != expected or low.dtype != np.int64 or high.dtype != np.int64:
             raise ValueError(f"found a range of shape {low.shape}, expected whole numbers of shape {expected}")
         own = {key.removeprefix(_REGRESSOR): array for key, array in arrays.items() if key.startswith(_REGRESSOR)}
@@ -470,19 +473,14 @@ class _Reader:
                 raise ValueError(f"found the array '{key}' of {array.dtype}, expected floats or integers")
         regressor = None if entry["regressor"] is None else regressor_from_arrays(str(entry["regressor"]), own)
         return KernelPredictor(
-            name, entry["model"], regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
-            int(entry["samples"]), tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
-            self.seen(kind, entry.get("seen"), fields), None if tuple(fields) == kind.fields else tuple(fields),
+            name, entry["model"], regressor, low, high, int(entry["samples"]), self.seen(kind, entry["seen"]),
+            tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
         )  # fmt: skip
 
-    def seen(self, kind: KernelType, entry: Mapping[str, Any] | None, fields: Sequence[str]) -> Seen | None:
-        """Return the kernels trained on; None in bundles that hold ranges alone."""
-        if entry is None:
-            return None
+    def seen(self, kind: KernelType, entry: Mapping[str, Any]) -> Seen:
         kinds = dict(entry["kinds"])
-        expected = set(kind.kinds).intersection(fields)
-        if set(kinds) != expected:
-            raise ValueError(f"found the kinds {sorted(kinds)} of '{kind.name}', expected {sorted(expected)}")
+        if set(kinds) != set(kind.kinds):
+            raise ValueError(f"found the kinds {sorted(kinds)} of '{kind.name}', expected {sorted(kind.kinds)}")
         codes = {name: tuple(int(_number(code, above=0)) for code in listed) for name, listed in kinds.items()}
         return Seen(codes, _number(entry["most_flops"], above=0), _number(entry["most_elements"], above=0))
 

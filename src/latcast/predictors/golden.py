@@ -18,7 +18,6 @@ from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.predictors.kernel_predictor import in_present_fields
 from latcast.predictors.platform_predictor import PlatformPredictor
 
 TOLERANCE = 1e-6
@@ -50,7 +49,7 @@ def golden_values(predictor: PlatformPredictor) -> dict[str, Any]:
         networks.append({"name": name, "kernels": [[kind, list(row), n] for (kind, row), n in sorted(counts.items())]})
     named = {*kernels, *(kind for entry in networks for kind, _, _ in entry["kernels"])}
     fields = {name: list(kernel_type(name).fields) for name in sorted(named)}
-    for entry, values in zip(networks, _network_values(predictor, networks, fields), strict=True):
+    for entry, values in zip(networks, _network_values(predictor, networks), strict=True):
         entry.update(values)
     return {"fields": fields, "kernels": kernels, "networks": networks}
 
@@ -73,16 +72,18 @@ def golden_mismatch(predictor: PlatformPredictor, golden: Mapping[str, Any]) -> 
     if unlisted or not golden["networks"]:
         return f"found no values of {unlisted[0] if unlisted else 'networks'}, expected some"
     with np.errstate(all="ignore"):
-        fields_of = golden["fields"]
+        for name, fields in golden["fields"].items():
+            if tuple(fields) != kernel_type(name).fields:
+                return f"found values for other fields of {name}: {', '.join(fields)}"
         for name, entry in golden["kernels"].items():
-            fields = fields_of[name]
+            fields = kernel_type(name).fields
             rows = np.array(entry["configurations"], dtype=np.int64).reshape(-1, len(fields))
-            found = predictor.raw_kernel_latency_ms({name: in_present_fields(kernel_type(name), fields, rows)})
+            found = predictor.raw_kernel_latency_ms({name: rows})
             for row, value, expected in zip(rows.tolist(), found.tolist(), entry["latency_ms"], strict=True):
                 if not _close(value, expected):
                     what = ", ".join(f"{field} {number}" for field, number in zip(fields, row, strict=True))
                     return f"found {value!r} ms for the kernel {name} ({what}), expected {expected!r}"
-        for entry, values in zip(golden["networks"], _network_values(predictor, golden["networks"], fields_of), strict=True):
+        for entry, values in zip(golden["networks"], _network_values(predictor, golden["networks"]), strict=True):
             for figure, value in values.items():
                 if not _close(value, entry[figure]):
                     return f"found {figure} {value!r} for the network {entry['name']}, expected {entry[figure]!r}"
@@ -93,9 +94,7 @@ def _close(value: float, expected: float) -> bool:
     return abs(value - expected) <= TOLERANCE * abs(expected)  # False for what is not a number, too
 
 
-def _network_values(
-    predictor: PlatformPredictor, networks: Sequence[Mapping[str, Any]], fields: Mapping[str, Sequence[str]]
-) -> list[dict[str, float]]:
+def _network_values(predictor: PlatformPredictor, networks: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
     kernels: list[list[Kernel]] = []
     total = 0
     for entry in networks:
@@ -106,11 +105,9 @@ def _network_values(
             total += count
             if total > MOST_KERNELS:
                 raise LatcastError(f"found networks of {total} kernels, expected at most {MOST_KERNELS}")
-            kind = kernel_type(name)
-            if len(row) != len(fields[name]):
-                raise ValueError(f"found a {name} of {len(row)} fields, expected {len(fields[name])}")
-            present = in_present_fields(kind, fields[name], np.array(row, dtype=np.int64))
-            kernels[-1] += [Kernel(name, tuple(present.tolist()), "", (), ())] * count
+            if len(row) != len(kernel_type(name).fields):
+                raise ValueError(f"found a {name} of {len(row)} fields, expected {len(kernel_type(name).fields)}")
+            kernels[-1] += [Kernel(name, tuple(row), "", (), ())] * count
     estimates = predictor.estimate(kernels)
     low, high = predictor.calibrated_bounds_ms(estimates)
     columns = {"latency_ms": estimates.latency_ms, "low_ms": low, "high_ms": high}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
 import numpy as np
 
@@ -55,18 +54,6 @@ def feature_matrix(
         by_name = {**dict(zip(known, parts, strict=True)), COLDNESS: coldness}
         parts = [by_name[name] for name in names]
     return np.stack([np.broadcast_to(part, len(configurations)) for part in parts], axis=1).astype(np.float64)
-
-
-def in_present_fields(kind: KernelType, fields: Sequence[str], configurations: np.ndarray) -> np.ndarray:
-    """Convert configurations from the fields that a type once had, (..., old fields), to its present ones.
-
-    Fields are only ever added, and one that came later is 0 for what was written before it.
-    """
-    if tuple(fields) == kind.fields:
-        return configurations
-    present = np.zeros((*configurations.shape[:-1], len(kind.fields)), dtype=np.int64)
-    present[..., [kind.fields.index(name) for name in fields]] = configurations
-    return present
 
 
 ANALYTICAL = "analytical"
@@ -120,13 +107,9 @@ class Seen:
         return cls({name: tuple(codes) for name, codes in kinds.items()}, float(flops.max()), float(elements.max()))
 
     @classmethod
-    def union(cls, several: Iterable[Seen | None]) -> Seen | None:
-        """Return what several predictors of a type were trained on together; None where one does not say."""
-        known = []
-        for each in several:
-            if each is None:
-                return None
-            known.append(each)
+    def union(cls, several: Iterable[Seen]) -> Seen:
+        """Return what several predictors of a type were trained on together."""
+        known = list(several)
         names = {name for each in known for name in each.kinds}
         kinds = {name: tuple(sorted({code for each in known for code in each.kinds.get(name, ())})) for name in sorted(names)}
         return cls(kinds, max(each.most_flops for each in known), max(each.most_elements for each in known))
@@ -140,21 +123,19 @@ class Familiarity:
         outside: Whether a field is outside the range trained on, or names a kind that was not.
         covered: Whether similar kernels were in the training data: no size is beyond its range by more than a factor ``FAR``, the
             work is at most ``FAR_WORK`` times that of any of them, and its kinds are among theirs.
-        unknown: Whether that is unknown, as the bundle holds the range of its kinds' codes alone.
         extrapolated: Part of a kernel's latency that counts as unpredicted, a float, (kernels,): 0 up to a factor ``FAR`` beyond
             what was trained on, then the logarithm of the factor over that of ``FARTHEST`` (1/3 at first), and 1 from there on.
     """
 
     outside: np.ndarray
     covered: np.ndarray
-    unknown: np.ndarray
     extrapolated: np.ndarray
 
     @classmethod
     def of_none(cls, count: int) -> Familiarity:
         """Return the familiarity of kernels without a predictor."""
         every = np.ones(count, dtype=bool)
-        return cls(every, ~every, ~every, every.astype(np.float64))
+        return cls(every, ~every, every.astype(np.float64))
 
 
 def _work(kind: KernelType, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -178,11 +159,9 @@ class KernelPredictor:
         regressor: None where the analytical terms, or the base, stand alone.
         low, high: (fields,) the range of configurations trained on.
         samples: How many distinct configurations it was trained on; 0 where only networks were.
+        seen: What else is known of the configurations trained on.
         features: Names of what the regressor sees, in its order; all features of the type where None.
         base: What stands in the place of the platform's analytical terms where it was transferred; None where it was not.
-        seen: What else is known of the configurations trained on; None where a bundle does not hold it.
-        fields: Names of the type's fields when it was trained; all of them where None. One that came later says nothing of what
-            a kernel has in common with those trained on.
     """
 
     kernel_type: str
@@ -191,10 +170,9 @@ class KernelPredictor:
     low: np.ndarray
     high: np.ndarray
     samples: int
+    seen: Seen
     features: tuple[str, ...] | None = None
     base: TransferredBase | None = None
-    seen: Seen | None = None
-    fields: tuple[str, ...] | None = None
 
     def latency_ms(
         self, analytical: AnalyticalTerms, configurations: np.ndarray, coldness: np.ndarray | float = 1.0
@@ -215,7 +193,7 @@ class KernelPredictor:
             factor = self.regressor.predict(feature_matrix(kind, configurations, self.features, coldness))
             return base_ms * np.clip(factor, 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
         # Trees do not grow beyond what they were trained on, and lines and networks grow by chance.
-        sizes = self._told(kind) & [name not in kind.kinds for name in kind.fields]
+        sizes = [name not in kind.kinds for name in kind.fields]
         near = np.where(sizes, np.clip(configurations, self.low, self.high), configurations)
         near_ms = self.regressor.predict(feature_matrix(kind, near, self.features, coldness))
         return near_ms * base_ms / self._base_ms(analytical, near, coldness)
@@ -246,30 +224,19 @@ class KernelPredictor:
         sizes, low, high = (np.maximum(values, 1) for values in (configurations, self.low, self.high))
         beyond = np.maximum(sizes / high, low / sizes)
         unlike = beyond > FAR
-        unknown, told = np.zeros(len(configurations), dtype=bool), self._told(kind)
         for place, name in enumerate(kind.fields):
-            if name not in kind.kinds or not told[place]:
-                continue
-            codes = configurations[:, place]
-            if self.seen is not None:
-                outside[:, place] = ~np.isin(codes, self.seen.kinds.get(name, ()))
-            else:
-                unknown |= (codes > self.low[place]) & (codes < self.high[place])
-            unlike[:, place], beyond[:, place] = outside[:, place], 1.0
-        strange, farthest = np.asarray(unlike[:, told].any(axis=1)), beyond[:, told].max(axis=1, initial=1.0)
-        if self.seen is not None:
-            flops, elements = _work(kind, configurations)
-            more = np.maximum(flops / max(self.seen.most_flops, 1.0), elements / max(self.seen.most_elements, 1.0))
-            strange |= more > FAR_WORK
-            farthest = np.maximum(farthest, more * FAR / FAR_WORK)
+            if name in kind.kinds:
+                outside[:, place] = ~np.isin(configurations[:, place], self.seen.kinds.get(name, ()))
+                unlike[:, place], beyond[:, place] = outside[:, place], 1.0
+        flops, elements = _work(kind, configurations)
+        more = np.maximum(flops / max(self.seen.most_flops, 1.0), elements / max(self.seen.most_elements, 1.0))
+        strange = unlike.any(axis=1) | (more > FAR_WORK)
         if self.model == ANALYTICAL_GP:  # whose variance itself grows with the distance
             farthest = np.ones(len(configurations))
+        else:
+            farthest = np.maximum(beyond.max(axis=1, initial=1.0), more * FAR / FAR_WORK)
         extrapolated = np.where(farthest > FAR, np.minimum(np.log(farthest) / np.log(FARTHEST), 1.0), 0.0)
-        return Familiarity(np.asarray(outside[:, told].any(axis=1)), ~strange & ~unknown, ~strange & unknown, extrapolated)
-
-    def _told(self, kind: KernelType) -> np.ndarray:
-        """Return which fields of the type existed when this was trained, (fields,)."""
-        return np.array([self.fields is None or name in self.fields for name in kind.fields])
+        return Familiarity(outside.any(axis=1), ~strange, extrapolated)
 
     def novelty(self, configurations: np.ndarray) -> np.ndarray:
         """Return the novelty of kernels, (kernels,), from 0 to 1: by their sizes where these were learned from whole
@@ -283,20 +250,17 @@ class KernelPredictor:
         """Describe what is most unlike the kernels trained on: "rows 197, trained on 1"."""
         kind = kernel_type(self.kernel_type)
         worst, said = 0.0, ""
-        columns = zip(kind.fields, configuration, self.low.tolist(), self.high.tolist(), strict=True)
-        for name, value, low, high in compress(columns, self._told(kind)):
+        for name, value, low, high in zip(kind.fields, configuration, self.low.tolist(), self.high.tolist(), strict=True):
             if name in kind.kinds:
-                known = self.seen.kinds.get(name, ()) if self.seen is not None else (low, high)
-                if value in known:
+                if value in self.seen.kinds.get(name, ()):
                     continue
                 called = kind.kinds[name][value] if value < len(kind.kinds[name]) else str(value)
-                perhaps = "perhaps " if self.seen is None and low < value < high else ""
-                return f"{called}, {perhaps}not trained on"
+                return f"{called}, not trained on"
             factor = max(max(value, 1) / max(high, 1), max(low, 1) / max(value, 1))
             if not low <= value <= high and factor > worst:
                 trained = f"{low}" if low == high else f"{low} to {high}"
                 worst, said = factor, f"{name} {value}, trained on {trained}"
-        if self.seen is not None and worst <= FAR:
+        if worst <= FAR:
             flops, elements = (float(values[0]) for values in _work(kind, np.array([configuration])))
             for what, work, most in (("FLOPs", flops, self.seen.most_flops), ("elements", elements, self.seen.most_elements)):
                 if work > FAR_WORK * most:
@@ -342,8 +306,8 @@ def fit_kernel_predictor(
         else:
             regressor = fit_regressor(model, features, latency_ms, seed=seed, tune=tune)
     return KernelPredictor(
-        name, model if regressor is not None else ANALYTICAL, regressor, low, high, len(latency_ms), names,
-        seen=Seen.of(name, configurations),
+        name, model if regressor is not None else ANALYTICAL, regressor, low, high, len(latency_ms),
+        Seen.of(name, configurations), names,
     )  # fmt: skip
 
 

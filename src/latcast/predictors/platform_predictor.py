@@ -38,7 +38,7 @@ OUTSIDE_NOTED_SHARE = 0.05
 """Share of the latency from kernels outside the training range from which on it is noted."""
 
 NOTED_SHARE = 0.01
-"""Share of the latency from kernels outside the training data, or perhaps outside it, from which on it is noted; a warning from
+"""Share of the latency from kernels outside the training data from which on it is noted; a warning from
 :data:`latcast.predictors.card.LARGE_SHARE` on."""
 
 UNPREDICTED_LOW, UNPREDICTED_HIGH = 0.5, 9.0
@@ -100,7 +100,7 @@ class Estimates(NetworkEstimates):
 
     Attributes:
         table: The kernels.
-        kernel_ms, covered, unknown, outside: By distinct kernel: latency in a long network; and how similar it is to the kernels
+        kernel_ms, covered, outside: By distinct kernel: latency in a long network; and how similar it is to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
         sums_ms: (networks, 4 or more) summed latency of all kernels, of the covered ones, of the novel ones, and of those without
             a predictor; behind them what else adds up over kernels and decides a network's latency: of a device its own columns,
@@ -112,7 +112,6 @@ class Estimates(NetworkEstimates):
     table: KernelTable
     kernel_ms: np.ndarray
     covered: np.ndarray
-    unknown: np.ndarray
     outside: np.ndarray
     sums_ms: np.ndarray
     recalled: np.ndarray
@@ -200,8 +199,8 @@ class PlatformPredictor:
             found.append(Familiarity.of_none(len(rows)) if predictor is None else predictor.familiarity(rows))
             if self.interval.novelty == VARIANCE:
                 novelties.append(np.ones(len(rows)) if predictor is None else predictor.novelty(rows))
-        covered, unknown, outside, extrapolated = (
-            np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "unknown", "outside", "extrapolated")
+        covered, outside, extrapolated = (
+            np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "outside", "extrapolated")
         )
         novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
         by_kernel = [kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * extrapolated]
@@ -212,7 +211,7 @@ class PlatformPredictor:
         sums_ms = table.sum_by_network(np.stack(by_kernel, axis=1))
         networks, nowhere = vars(self.network_estimates(sums_ms)), np.zeros(len(sums_ms), dtype=bool)
         return Estimates(
-            **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms,
+            **networks, table=table, kernel_ms=kernel_ms, covered=covered, outside=outside, sums_ms=sums_ms,
             recalled=nowhere, measured=nowhere,
         )  # fmt: skip
 
@@ -223,12 +222,11 @@ class PlatformPredictor:
         by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * ~covered, 0 * kernel_ms], axis=1)
         sums_ms = np.hstack([table.table.sum_by_network(by_kernel), sums])
         networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
-        unknown = np.zeros(len(covered), dtype=bool)
         recalled = device.memory.known(placed.nearest, placed.alike) > RECALLED
         measured = (device.memory.measured_of(placed.place) > 0) & (not self.stands_in)
         networks["doubtful_share"] = np.where(measured, 0.0, networks["doubtful_share"])
         return Estimates(
-            **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered,
+            **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, outside=~covered,
             sums_ms=sums_ms, recalled=recalled, measured=measured,
         )  # fmt: skip
 
@@ -377,7 +375,7 @@ class PlatformPredictor:
         for index, graph in enumerate(workload.graphs):
             busy, places = workload.busy[index]
             kernel_ms = estimates.kernel_ms[places]
-            covered, unknown, outside = (each[places] for each in (estimates.covered, estimates.unknown, estimates.outside))
+            covered, outside = estimates.covered[places], estimates.outside[places]
             parts: Partitioning | None = None
             left = left_with_reorders = np.zeros(len(busy), dtype=bool)
             if delegate is not None:
@@ -388,7 +386,7 @@ class PlatformPredictor:
             constant_ms = 0.0 if idle else self.network.constant_ms
             whole_ms = float(kernel_ms.sum()) + constant_ms or 1.0
             shares = kernel_ms / whole_ms
-            warnings, notes = self._warnings(workload, index, shares, ~covered & ~unknown, unknown, covered & outside)
+            warnings, notes = self._warnings(workload, index, shares, ~covered, covered & outside)
             factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             if workload.precision_remark(index, self.platform.precision):
@@ -411,9 +409,9 @@ class PlatformPredictor:
                 # None of these kernels was measured on this platform, whatever their type.
                 covered_share = 0.0 if idle else max(0.0, covered_share - float(shares[left & covered].sum()))
                 on_cpu = float(shares[left].sum())
-                covered, unknown = covered & ~left_with_reorders, unknown & ~left_with_reorders
+                covered = covered & ~left_with_reorders
                 warnings = [parts.sentence(), *warnings]
-            unlike = _operators(busy, ~covered & ~unknown).union(workload.unknown_operators[index])
+            unlike = _operators(busy, ~covered).union(workload.unknown_operators[index])
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
                 recalled=bool(estimates.recalled[index]), measured=measured,
@@ -431,12 +429,12 @@ class PlatformPredictor:
                     latency_ms=latency_ms if idle else float(estimates.latency_ms[index]),
                     low_ms=low_ms,
                     high_ms=high_ms,
-                    coverage=Coverage(covered_share, tuple(sorted(unlike)), tuple(sorted(_operators(busy, unknown)))),
+                    coverage=Coverage(covered_share, tuple(sorted(unlike))),
                     grade=grade,
                     warnings=tuple(warnings),
                     notes=tuple(notes),
                     kernels=kernel_latencies(
-                        graph, workload.kernels[index], factor * kernel_ms, covered, unknown, [limits[place] for place in places]
+                        graph, workload.kernels[index], factor * kernel_ms, covered, [limits[place] for place in places]
                     )
                     if breakdown
                     else (),
@@ -448,13 +446,13 @@ class PlatformPredictor:
         return conditions.added_to(predictions, self, lambda: workload.start_features(self.platform.precision))
 
     def _warnings(
-        self, workload: Workload, index: int, shares: np.ndarray, unlike: np.ndarray, unknown: np.ndarray, outside: np.ndarray
+        self, workload: Workload, index: int, shares: np.ndarray, unlike: np.ndarray, outside: np.ndarray
     ) -> tuple[list[str], list[str]]:
         """Return what the user should know, and which small parts of the latency are unlike what was learned from.
 
         Args:
             shares: (busy kernels,) part of the latency of each.
-            unlike, unknown, outside: (busy kernels,) whether each is unlike those learned from, perhaps, or out of their range.
+            unlike, outside: (busy kernels,) whether each is unlike those learned from, or out of their range.
         """
         graph, sized = workload.graphs[index], workload.sized_by_values[index]
         found, notes = [*graph.notes], list[str]()
@@ -468,11 +466,9 @@ class PlatformPredictor:
             found.append(f"of unknown operators only what they read and write counts: {', '.join(names)}")
         if names := workload.classic_operators[index]:
             found.append(f"classic models are not predicted, only their arithmetic counts: {', '.join(names)}")
-        kernels = "of the latency comes from kernels"
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, most, text, chosen in (
-            (NOTED_SHARE, LARGE_SHARE, f"{kernels} outside the training data", unlike),
-            (NOTED_SHARE, 1.0, f"{kernels} perhaps outside it", unknown),
+            (NOTED_SHARE, LARGE_SHARE, "of the latency comes from kernels outside the training data", unlike),
             (OUTSIDE_NOTED_SHARE, 1.0, within, outside),
         ):
             share = float(shares[chosen].sum())

@@ -28,7 +28,7 @@ class KernelLatency(Tabular):
         name: Of its first operator.
         kernel_type, operators, configuration: What it computes: see :class:`latcast.Kernel`.
         latency_ms: In milliseconds.
-        covered, unknown: Whether its predictor was trained on similar kernels, and whether that is unknown.
+        covered: Whether its predictor was trained on similar kernels.
         module: Path of the module it came from ("layer1.0.conv2"); empty where the network's names hold none.
         limit: What takes most of its time by the platform's analytical terms: "compute", "memory", "overhead" (being started);
             empty where that is not known, and where it costs nothing.
@@ -41,7 +41,6 @@ class KernelLatency(Tabular):
     configuration: Mapping[str, float] = field(hash=False, repr=False)
     latency_ms: float
     covered: bool
-    unknown: bool = False
     module: str = ""
     limit: str = ""
     nodes: tuple[str, ...] = ()
@@ -64,7 +63,6 @@ def kernel_latencies(
     kernels: Sequence[Kernel],
     latency_ms: np.ndarray,
     covered: np.ndarray,
-    unknown: np.ndarray,
     limits: Sequence[str],
 ) -> tuple[KernelLatency, ...]:
     """Return all kernels of a network with their latencies; the arrays and limits are of those that take time."""
@@ -73,14 +71,14 @@ def kernel_latencies(
 
     listed = []
     modules = module_paths(graph)
-    estimates = zip(latency_ms.tolist(), covered.tolist(), unknown.tolist(), limits, strict=True)
+    estimates = zip(latency_ms.tolist(), covered.tolist(), limits, strict=True)
     for kernel in kernels:
-        spent_ms, is_covered, is_unknown, limit = (0.0, True, False, "") if kernel.free else next(estimates)
+        spent_ms, is_covered, limit = (0.0, True, "") if kernel.free else next(estimates)
         fields = kernel_type(kernel.kernel_type).fields
         listed.append(
             KernelLatency(
                 kernel.name, kernel.kernel_type, kernel.operators, dict(zip(fields, kernel.configuration, strict=True)),
-                spent_ms, is_covered, is_unknown, modules[kernel.name], limit, kernel.nodes,
+                spent_ms, is_covered, modules[kernel.name], limit, kernel.nodes,
             )
         )  # fmt: skip
     return tuple(listed)
@@ -93,12 +91,10 @@ class Coverage:
     Attributes:
         share: Part of the predicted latency (0 to 1) that such predictors gave.
         uncovered: Operators in kernels outside the training data.
-        unknown: Operators in kernels of which the bundle does not say; in neither of the two.
     """
 
     share: float
     uncovered: tuple[str, ...]
-    unknown: tuple[str, ...] = ()
 
 
 GOOD_PERCENT, FAIR_PERCENT = 10.0, 25.0

@@ -460,7 +460,7 @@ def predictor_parts(
         sizes = tuple(size_lengths(kernel_type(found.name)))
         seen = Seen.of(found.name, found.configurations)
         factors = learned.factors[found.name]
-        kernels[found.name] = KernelPredictor(found.name, ANALYTICAL_GP, factors, low, high, 0, sizes, seen=seen)
+        kernels[found.name] = KernelPredictor(found.name, ANALYTICAL_GP, factors, low, high, 0, seen, sizes)
     return (
         AnalyticalTerms({POOLED: pooled, **learned.coefficients}, terms.terms), kernels,
         CalibrationTerms(constant_ms=learned.overhead_ms),

@@ -304,7 +304,7 @@ def _platform(explanation: Explanation, axis: LogAxis) -> dict[str, Any]:
                 "operators": " + ".join(kernel.operators),
                 "percent": 100 * kernel.latency_ms / whole_ms,
                 "heat": 100 * kernel.latency_ms / slowest_ms,
-                "how": "" if kernel.covered else "unknown" if kernel.unknown else "estimated",
+                "how": "" if kernel.covered else "estimated",
             }
             for place, kernel in enumerate(found.kernels)
         ],

@@ -253,7 +253,7 @@ class Trainer:
         design, names = network_design(table.configurations)
         analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
         kernels = {
-            name: KernelPredictor(name, ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0, seen=Seen.of(name, rows))
+            name: KernelPredictor(name, ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0, Seen.of(name, rows))
             for name, rows in table.configurations.items()
             if name != "other"
         }

@@ -117,7 +117,7 @@ def _on_sources(
     base = _without_idle(fit_transferred_base(type_name, configurations, latency_ms, sources))
     found = KernelPredictor(
         type_name, TRANSFERRED, None, configurations.min(axis=0), configurations.max(axis=0), len(latency_ms),
-        feature_names(kind), base, Seen.of(type_name, configurations),
+        Seen.of(type_name, configurations), feature_names(kind), base,
     )  # fmt: skip
     if not trees or len(latency_ms) < FEW_SAMPLES:
         return found
