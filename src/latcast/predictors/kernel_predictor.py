@@ -236,7 +236,7 @@ class KernelPredictor:
         else:
             farthest = np.maximum(beyond.max(axis=1, initial=1.0), more * FAR / FAR_WORK)
         extrapolated = np.where(farthest > FAR, np.minimum(np.log(farthest) / np.log(FARTHEST), 1.0), 0.0)
-        return Familiarity(outside.any(axis=1), ~strange, extrapolated)
+        return Familiarity(np.asarray(outside.any(axis=1)), np.asarray(~strange), extrapolated)
 
     def novelty(self, configurations: np.ndarray) -> np.ndarray:
         """Return the novelty of kernels, (kernels,), from 0 to 1: by their sizes where these were learned from whole
