@@ -27,7 +27,7 @@ MEMORY = Memory(3_000_000, 3_000_000, 12_300_000, 12_400_000, "alive")
 
 
 def kernel(module: str, latency_ms: float, limit: str = "compute", kernel_type: str = "conv") -> KernelLatency:
-    return KernelLatency(f"of {module}", kernel_type, ("Conv",), {}, latency_ms, True, False, module, limit, (f"of {module}",))
+    return KernelLatency(f"of {module}", kernel_type, ("Conv",), {}, latency_ms, True, module, limit, (f"of {module}",))
 
 
 def prediction(*kernels: KernelLatency, overhead_ms: float = 0.0, name: str = "net") -> Prediction:
