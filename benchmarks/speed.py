@@ -21,8 +21,7 @@ from latcast.predictors.bundle_index import resolve_platform
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.training_mix import training_mix
-from latcast.training.profiling import network_items
-from latcast.training.stopping import TRAINING_SHARE
+from latcast.training.profiling import TRAINING_SHARE, network_items
 
 TARGETS: Mapping[str, tuple[str, float]] = {
     "import latcast, s": ("at most", 0.3),

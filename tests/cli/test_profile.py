@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from latcast.datasets.store import Store
-from latcast.measure.settings import WorkerSettings
-from latcast.training import profiling
-from latcast.training.stopping import Outlook
 from tests.cli.conftest import Latcast
-from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_predictor
 
 
 @pytest.mark.slow
@@ -77,42 +71,6 @@ def test_kernels_timed_alone_in_rounds_make_a_bundle_that_says_how_well_each_typ
     with Store(store) as kept:
         spaces = {reference.space for reference in kept.references(space="kernel/")}
     assert {"kernel/conv", "kernel/depthwise_conv", "kernel/linear", "kernel/conv_transpose", "kernel/resize"} <= spaces
-
-
-class TestEndedEarly:
-    """What is printed of a profile that ended before its budget."""
-
-    @pytest.fixture(autouse=True)
-    def ended(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[bool]:
-        """Takes the place of profiling; which runs were to use the whole budget."""
-        whole: list[bool] = []
-        predictor = make_predictor("analytical", made_up_samples(graphs_of({"vit": 1}, seed=1)))
-
-        def profile(settings: WorkerSettings, *, whole_budget: bool, **options: Any) -> Any:
-            whole.append(whole_budget)
-            stopped = None if whole_budget else Outlook(6.25, 0.14, 700, 80.4)
-            return SimpleNamespace(
-                predictor=predictor, bundle=SimpleNamespace(path=tmp_path / "b.zip", before=None), failures={},
-                store=str(tmp_path / "kept.sqlite"), stopped=stopped,
-            )  # fmt: skip
-
-        monkeypatch.setattr(profiling, "profile", profile)
-        return whole
-
-    def test_a_stopped_profile_says_what_the_rest_would_bring(self, latcast: Latcast) -> None:
-        assert latcast("profile", "--learn-from", "operators").out.splitlines()[-1] == (
-            "expected error now 6.2 %, the remaining 80 s would bring 0.1 points at most; stopped (--whole-budget goes on)"
-        )
-
-    def test_a_stopped_profile_says_so_in_json(self, latcast: Latcast) -> None:
-        assert latcast("profile", "--learn-from", "operators", "--json").json["stopped"] == {
-            "expected_error": 6.25, "gain": 0.14, "networks": 700, "left_seconds": 80.4,
-        }  # fmt: skip
-
-    def test_the_whole_budget_is_used_where_that_is_asked_for(self, latcast: Latcast, ended: list[bool]) -> None:
-        document = latcast("profile", "--learn-from", "operators", "--whole-budget", "--json").json
-
-        assert (document["stopped"], ended) == (None, [True])
 
 
 def test_a_sampler_is_refused_where_networks_are_learned_from(latcast: Latcast) -> None:

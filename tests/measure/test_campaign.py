@@ -121,21 +121,6 @@ def test_a_batch_that_would_end_after_the_budget_is_cut_or_not_begun(store: Stor
     assert (report.added, report.complete) == (4, False)  # three in 30 s; of the next three 15 s are enough for one
 
 
-def test_a_caller_that_breaks_off_ends_the_campaign_between_batches_and_another_goes_on(store: Store) -> None:
-    single = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=2)
-    given = [CampaignItem(reference("runs", number), plan=single) for number in range(6)]
-
-    campaign = Campaign(store, settings(), given)
-    for _ in campaign.batches():
-        if len(store) >= 4:
-            break
-    report = campaign.report()
-
-    assert (report.added, report.missing, report.complete) == (4, 2, False)
-    again = Campaign(store, settings(), given).run()
-    assert (again.added, again.complete) == (2, True)
-
-
 def test_progress_counts_up_to_the_total(store: Store) -> None:
     steps: list[Progress] = []
     Campaign(store, settings(), items("runs", "refused", "slow"), processes=2, progress=steps.append).run()

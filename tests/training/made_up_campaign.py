@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from types import ModuleType
@@ -18,7 +18,7 @@ from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.predictors.analytical import term_values
 from latcast.records import ExecutedKernel, Measurement, Platform
 from latcast.spaces.catalogue import build
-from latcast.training import profiling, stopping
+from latcast.training import profiling
 from tests.predictors.made_up_platform import TRUTH
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
@@ -67,20 +67,12 @@ class MadeUpRuntime:
         self._left_s = np.inf if budget_s is None else budget_s
         return self
 
-    def batches(self) -> Iterator[Platform]:
+    def run(self) -> CampaignReport:
         while self._waiting and self.clock.now_s - self._begun_s < self._left_s:
-            yield PLATFORM
             batch, self._waiting = self._waiting[:8], self._waiting[8:]
             for item in batch:
                 self.clock.now_s += self.network_s
                 self._added += self._sink.add(self._measured(item))
-
-    def run(self) -> CampaignReport:
-        for _ in self.batches():
-            pass
-        return self.report()
-
-    def report(self) -> CampaignReport:
         return CampaignReport(PLATFORM, self._added, {}, len(self._waiting), self.clock.now_s - self._begun_s)
 
     def _measured(self, item: CampaignItem) -> Measurement:
@@ -106,10 +98,7 @@ def made_up_runtime(monkeypatch: pytest.MonkeyPatch, **figures: float) -> MadeUp
     """Has profiles measure on a made-up runtime, by its clock."""
     clock = MadeUpClock("time")
     runtime = MadeUpRuntime(clock, **figures)  # type: ignore[arg-type]
-    # Fewer than of a real runtime, for the time of the test.
-    monkeypatch.setattr(stopping, "FEWEST_TO_END", 200)
-    for module in (profiling, stopping):
-        monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(profiling, "training_share", lambda minutes: stopping.TRAINING_SHARE)
+    monkeypatch.setattr(profiling, "time", clock)
+    monkeypatch.setattr(profiling, "training_share", lambda minutes: profiling.TRAINING_SHARE)
     monkeypatch.setattr(profiling, "Campaign", runtime.campaign)
     return runtime

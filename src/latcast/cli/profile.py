@@ -47,9 +47,6 @@ def command(
     store: options.StoreFile = None,
     output: options.BundleOutput = None,
     replace: options.Replace = False,
-    whole_budget: Annotated[
-        bool, Option("--whole-budget", help="Spend the whole budget, even where the rest is expected to bring little.")
-    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured.
@@ -84,23 +81,20 @@ def command(
         found = profile(
             settings, budget_minutes=budget, learn_from=learn_from, model=model, rules=rules,
             sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100, seed=seed,
-            store=store, output=output, replace=replace, whole_budget=whole_budget, watch=progress,
+            store=store, output=output, replace=replace, watch=progress,
         )  # fmt: skip
     remember_measurements(found.store)
     bundle = found.bundle.path
     say_which_was_kept(found.predictor, found.bundle)
     warn_of_failures(found.failures)
     if as_json:
-        stopped = None if found.stopped is None else found.stopped.to_json()
-        counts = {"store": found.store, "failed": len(found.failures), "stopped": stopped}
+        counts = {"store": found.store, "failed": len(found.failures)}
         document = {**described(found.predictor, bundle), **counts}
         kept_errors = {key: found.predictor.card[key] for key in ("sampler", "kernel_errors") if key in found.predictor.card}
         print_json({**document, **kept_errors})
     else:
         summarise(found.predictor, bundle)
         print(f"measurements: {found.store}")
-        if found.stopped is not None:
-            print(f"{found.stopped.in_words()} (--whole-budget goes on)")
         if found.predictor.card.get("kernel_errors"):
             _print_kernel_errors(found.predictor.card["kernel_errors"])
 

@@ -130,16 +130,9 @@ class Campaign:
         self._failures: dict[str, str] = {}
         self._added = 0
         self._start_s = self._measuring_s = 0.0
-        self._platform: Platform | None = None
 
     def run(self) -> CampaignReport:
-        """Measure until nothing is left or the budget is spent; raises what :meth:`batches` raises."""
-        for _ in self.batches():
-            pass
-        return self.report()
-
-    def batches(self) -> Iterator[Platform]:
-        """Measure and store batch by batch, and yield the platform before each; a caller that breaks off ends the campaign.
+        """Measure until nothing is left or the budget is spent, and store batch by batch.
 
         Raises:
             RuntimeFailure: The runtime cannot be started.
@@ -148,7 +141,6 @@ class Campaign:
         self._start_s = time.monotonic()
         self._added, self._failures, self._measuring_s = 0, {}, 0.0
         with open_measurer(self._settings, self._sink) as client:
-            self._platform = client.platform
             tallies = {role: self._sink.tallies(client.platform.id, role) for role in {item.role for item in self._items}}
             known = {item: tallies[item.role].get(item.reference.key, Tally()) for item in self._items}
             self._counts = {item: tally.succeeded for item, tally in known.items() if not tally.failed}
@@ -159,19 +151,16 @@ class Campaign:
                         break
                     batch = batch[: self._fitting()]
                     if not batch:
-                        return
-                    yield client.platform
+                        return self._report_on(client.platform)
                     if fresh_s is None or (self._process_s is not None and self._seconds() - fresh_s >= self._process_s):
                         client.restart()
                         fresh_s = self._seconds()
                     self._measure(client, batch)
                 fresh_s = None
+            return self._report_on(client.platform)
 
-    def report(self) -> CampaignReport:
-        """Return what was added since it began, and what is left; only after :meth:`batches` began."""
-        if self._platform is None:
-            raise MeasurementError("the campaign has not begun; run it first")
-        return CampaignReport(self._platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
+    def _report_on(self, platform: Platform) -> CampaignReport:
+        return CampaignReport(platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 
     def _measure(self, client: Measurer, batch: Sequence[CampaignItem]) -> None:
         begun_s = time.monotonic()

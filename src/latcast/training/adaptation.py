@@ -41,14 +41,16 @@ from latcast.training.kernel_rounds import KERNELS_PER_SECOND
 from latcast.training.pool import Pool
 from latcast.training.profiling import (
     LEAST_PART_S,
+    MOST_TRAINING_SHARE,
+    TRAINING_SHARE,
     WHOLE_NETWORKS_SHARE,
     Stage,
     Trial,
     measure_for_training,
+    training_share,
     try_profiler,
 )
 from latcast.training.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
-from latcast.training.stopping import MOST_TRAINING_SHARE, TRAINING_SHARE, training_share
 
 INSIDE_SHARE = 0.6
 """Part of the measuring time for kernels inside networks; timed alone they have warmer caches."""
@@ -142,15 +144,14 @@ def adapt(
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)
-        reports, _ = measure_for_training(
+        reports = measure_for_training(
             settings, store, budget_s=inside_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules, calibrate=False,
             watch=watch,
         )  # fmt: skip
-    alone, _ = measure_for_training(
+    reports += measure_for_training(
         settings, store, budget_s=max(until - time.monotonic(), LEAST_PART_S), learn_from="kernels", seed=seed, rules=rules,
         rounds=rounds, watch=watch,
     )  # fmt: skip
-    reports += alone
     watch(Stage("transferring", 1.0))
     platform = reports[0].platform
     predictor = transferred_predictor(

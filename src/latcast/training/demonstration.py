@@ -183,7 +183,7 @@ def demonstrate(
     with Store(store) as known, Store(checks) as found:
         learned = profile(
             settings, store=known, budget_minutes=PROFILE_SHARE * budget_s / 60, seed=seed, replace=replace,
-            whole_budget=True, watch=watch,
+            watch=watch,
         )  # fmt: skip
         predictor = learned.predictor
         references = [model(name) for name in CHECKED_NETWORKS]

@@ -13,8 +13,6 @@ import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
-from latcast.graph.ir import Graph
-from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, platform_rules, unit_kind
 from latcast.kernels.search import SingleKernels
 from latcast.kernels.selection import family_in
@@ -33,7 +31,7 @@ from latcast.predictors.intervals import (
 )
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform, Reference
+from latcast.records import Platform
 from latcast.spaces.catalogue import build
 from latcast.spaces.lineages import SPACES_OF_NAMES
 from latcast.training.fitting import Trainer, chosen_model
@@ -52,21 +50,19 @@ def collect_stored(
     platform: Platform,
     rules: FusionRules,
     *,
-    build: Callable[[Reference], Graph] = build,
     singles: SingleKernels | None = None,
-    known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
     """Collect samples of a platform from a store, except of networks of which only latencies are known.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.
         platform: Measured on it.
-        rules, build, singles, known: As for :func:`latcast.training.samples.collect`.
+        rules, singles: As for :func:`latcast.training.samples.collect`.
     """
     from latcast.spaces.measured_only import can_build
 
     kept = (measurement for measurement in store.measurements(platform=platform.id) if can_build(measurement.reference))
-    return collect(kept, rules, build, singles, known)
+    return collect(kept, rules, build, singles)
 
 
 def train(

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
-from latcast.graph.ir import Graph
-from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.settings import START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.single import measure, settings_of
 from latcast.predictors.bundle_index import IndexedBundle, keep_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform, Reference
+from latcast.records import Platform
 from latcast.runtimes import RUNTIMES
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.kernel_zoo import kernel_zoo
@@ -32,7 +30,6 @@ from latcast.training.from_store import collect_stored, environment_of, l2_bytes
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
 from latcast.training.starts import FEWEST_STARTS, learned_starts
-from latcast.training.stopping import Outlook, StoppingRule, training_share
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -84,6 +81,12 @@ START_SHARE, SECONDS_A_START, MOST_STARTS = 0.08, 0.6, 48
 """Part of the budget for starts of some of the networks, seconds that one takes, and most networks; none in a budget for less
 than :data:`latcast.training.starts.FEWEST_STARTS`."""
 
+TRAINING_SHARE, MOST_TRAINING_SHARE = 0.08, 0.4
+"""Part of the budget kept for training on an idle host, and at most on one that is busy otherwise."""
+
+TRIED_S = 0.2
+"""Seconds of computing that show how busy a host is."""
+
 PROCESS_SECONDS = 60.0
 """Seconds that one worker process measures: processes differ in level by about 1 %, which several average out."""
 
@@ -112,7 +115,6 @@ class ProfileResult:
     reports: What the campaigns came to.
     seconds: Measuring and training together.
     failures: Errors of what could not be measured, by name.
-    stopped: What the rest of the budget would have brought, where measuring ended for that; None where it did not.
     """
 
     predictor: PlatformPredictor
@@ -122,7 +124,6 @@ class ProfileResult:
     reports: tuple[CampaignReport, ...]
     seconds: float
     failures: dict[str, str] = field(default_factory=dict)
-    stopped: Outlook | None = None
 
     def __repr__(self) -> str:
         return f"<ProfileResult {self.predictor.platform.id}: {self.bundle.path}, {self.store}, {self.seconds:.0f} s>"
@@ -156,6 +157,19 @@ class Trial:
         )
 
 
+def training_share(budget_minutes: float) -> float:
+    """Return the part of the budget to keep for training: it takes as much longer than on an idle host as some computing does.
+
+    A budget below a minute is for measuring: its training is short.
+    """
+    if budget_minutes < 1:
+        return TRAINING_SHARE
+    begun, computing_s = time.monotonic(), time.process_time()
+    while (spent_s := time.process_time() - computing_s) < TRIED_S:
+        sum(range(10_000))
+    return min(TRAINING_SHARE * max((time.monotonic() - begun) / spent_s, 1.0), MOST_TRAINING_SHARE)
+
+
 def try_profiler(settings: WorkerSettings) -> Trial:
     """Run one small network, to see whether the runtime says which kernels it executes.
 
@@ -181,7 +195,6 @@ def profile(
     store: Store | str | os.PathLike[str] | None = None,
     output: str | os.PathLike[str] | None = None,
     replace: bool = False,
-    whole_budget: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> ProfileResult:
     """Measure this machine within a budget, train a predictor for it and keep its bundle; run again, it adds to what it knows.
@@ -199,8 +212,6 @@ def profile(
             in the user's folder where None.
         output: Where to save the bundle; where None, the user's folder, unless a better bundle of the platform is there.
         replace: Put the bundle into the user's folder even where the one there is the better.
-        whole_budget: Measure on where the rest of the budget is expected to bring little; otherwise learning from operators ends
-            there (:mod:`latcast.training.stopping`).
         watch: Called at every step.
 
     Raises:
@@ -240,27 +251,9 @@ def profile(
             rounds = KernelRounds(rules, zoo, count, sampler=sampler, seed=seed, target_error=target_error)
         measuring_s -= min(time.monotonic() - start, measuring_s / 2)
 
-        # Graphs and kernels found while judging are kept until the predictor of all is trained.
-        graphs: dict[str, Graph] = {}
-        kernels: dict[str, tuple[Kernel, ...]] = {}
-
-        def learn(stopping: StoppingRule, platform: Platform, spent_s: float, known: int) -> Outlook | None:
-            def build_once(reference: Reference) -> Graph:
-                if reference.key not in graphs:
-                    graphs[reference.key] = build(reference)
-                return graphs[reference.key]
-
-            return stopping.look(
-                lambda: collect_stored(store, platform, rules, build=build_once, known=kernels),
-                Trainer(platform, rules, model=model, seed=seed).fit,
-                spent_s,
-                known,
-            )
-
-        reports, stopped = measure_for_training(
-            settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds,
-            learn=learn if learn_from == "operators" and not whole_budget else None, watch=watch,
-        )  # fmt: skip
+        reports = measure_for_training(
+            settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds, watch=watch
+        )
 
         watch(Stage("training", 1.0))
         platform = reports[0].platform
@@ -269,11 +262,8 @@ def profile(
         host_rules = rules_of_host(environment, platform, rules)
         if host_rules != rules:
             # A machine elsewhere has now said what it is: kernels found by the rules of another do not count.
-            singles, kernels = None, {}
-        data = collect_stored(
-            store, platform, host_rules, build=lambda reference: graphs.pop(reference.key, None) or build(reference),
-            singles=singles, known=kernels,
-        )  # fmt: skip
+            singles = None
+        data = collect_stored(store, platform, host_rules, singles=singles)
         failures = {name: error for report in reports for name, error in report.failures.items()}
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
@@ -285,7 +275,7 @@ def profile(
         keys = {sample.reference.key for sample in data.networks}
         predictor = dataclasses.replace(predictor, start=learned_starts(store, platform, host_rules, keys))
         bundle = keep_bundle(predictor, output, replace=replace)
-        return ProfileResult(predictor, bundle, store.location, data, reports, time.monotonic() - start, failures, stopped)
+        return ProfileResult(predictor, bundle, store.location, data, reports, time.monotonic() - start, failures)
 
 
 def measure_for_training(
@@ -298,9 +288,8 @@ def measure_for_training(
     rules: FusionRules,
     rounds: KernelRounds | None = None,
     calibrate: bool = True,
-    learn: Callable[[StoppingRule, Platform, float, int], Outlook | None] | None = None,
     watch: Callable[[Stage], None] = lambda stage: None,
-) -> tuple[tuple[CampaignReport, ...], Outlook | None]:
+) -> tuple[CampaignReport, ...]:
     """Measure what is to be learned from into a store; run again, it goes on where it was.
 
     Args:
@@ -312,11 +301,10 @@ def measure_for_training(
         rules: Fusion rules.
         rounds: Which kernels are measured first; then fewer networks are.
         calibrate: Whether some of the networks are measured in further processes, for the interval.
-        learn: Called when the stopping rule is due: looks at what was learned so far. All of the budget is used where None.
         watch: Called at every step.
 
     Returns:
-        The reports of all campaigns, and the outlook that ended the measuring of networks, None where the budget did.
+        The reports of all campaigns.
     """
     begun = time.monotonic()
     reports: list[CampaignReport] = []
@@ -337,26 +325,12 @@ def measure_for_training(
         watch(Stage("timing networks", min(1.0, (time.monotonic() - start) / part_s), progress))
 
     measured: list[CampaignItem] = []
-    stopping: StoppingRule | None = None
-    outlook: Outlook | None = None
     for portion in itertools.count(1):
         left_s = max(LEAST_PART_S, part_s - (time.monotonic() - start))
-        campaign = Campaign(store, settings, chosen, process_s=PROCESS_SECONDS, budget_s=left_s, progress=show)
-        for platform in campaign.batches():  # the body runs before each batch is measured and stored
-            if learn is None:
-                continue
-            spent_s = time.monotonic() - start
-            stopping = stopping or StoppingRule(part_s, _networks_known(store, platform))
-            if stopping.due(spent_s) and stopping.will_suffice(known := _networks_known(store, platform), spent_s):
-                watch(Stage("judging what more would bring", spent_s / part_s))
-                found = learn(stopping, platform, spent_s, known)
-                if found is not None and found.enough:
-                    outlook = found
-                    break
-        reports.append(campaign.report())
+        reports.append(Campaign(store, settings, chosen, process_s=PROCESS_SECONDS, budget_s=left_s, progress=show).run())
         measured += chosen
         spent_s = time.monotonic() - start
-        if outlook is not None or not reports[-1].complete or spent_s >= MORE_UNTIL_SHARE * part_s:
+        if not reports[-1].complete or spent_s >= MORE_UNTIL_SHARE * part_s:
             break
         # All were quick, or known from before: draw more. Known ones take no time, so never ask for more than a whole budget.
         count = min(MORE_THAN_NEEDED * len(measured) * (part_s - spent_s) / max(spent_s, 1e-3), NETWORKS_PER_SECOND * part_s)
@@ -375,7 +349,7 @@ def measure_for_training(
         starts_s = min(START_SHARE * budget_s, max(budget_s - (time.monotonic() - begun), LEAST_PART_S))
         campaign = Campaign(store, settings, items, process_s=0, budget_s=starts_s)
         reports.append(campaign.run())
-    return tuple(reports), outlook
+    return tuple(reports)
 
 
 def start_count(settings: WorkerSettings, budget_s: float) -> int:
@@ -383,10 +357,6 @@ def start_count(settings: WorkerSettings, budget_s: float) -> int:
     writes = settings.runtime in RUNTIMES and hasattr(RUNTIMES.get(settings.runtime), "write")
     count = min(round(START_SHARE * budget_s / SECONDS_A_START), MOST_STARTS)
     return count if writes and count >= FEWEST_STARTS else 0
-
-
-def _networks_known(store: Store, platform: Platform) -> int:
-    return sum(tally.succeeded > 0 for tally in store.tallies(platform.id, "network").values())
 
 
 def network_items(
