@@ -15,6 +15,7 @@ import numpy as np
 from latcast.llm.learned_prices import (
     ALL_KINDS,
     FAMILIAR,
+    KNOWN,
     LONGER,
     NEW_OPERATORS,
     NEW_QUANTISATION,
@@ -63,6 +64,7 @@ class HeldOut:
         name: What was held out with it: a chip, else a lineage.
         trained: Measurements of the same platform that training saw: what a rival may learn from.
         half_width: Of the interval of its logarithm; None where the prices have no intervals yet.
+        doubt: What new operators add to it, see :meth:`latcast.llm.learned_prices.LearnedPrices.seconds`.
     """
 
     phase: Phase
@@ -77,6 +79,7 @@ class HeldOut:
     name: str
     trained: Sequence[SpeedMeasurement] = ()
     half_width: float | None = None
+    doubt: float = 0.0
 
     @cached_property
     def error(self) -> float:
@@ -157,14 +160,14 @@ def predictions(
     for phase in PHASES:
         having = [each for each in test if each.has(phase)]
         for each, known in zip(having, timed(phase, having), strict=True):
-            ((parts, familiarity),) = prices.seconds(phase, each.platform, [known.quantities])
-            half_width = prices.width(phase, each.platform, familiarity)[0] if prices.widths else None
+            ((parts, familiarity, doubt),) = prices.seconds(phase, each.platform, [known.quantities])
+            half_width = prices.width(phase, each.platform, familiarity, doubt)[0] if prices.widths else None
             machine, named = prices.machines[each.platform], situation or familiarity
             yield HeldOut(
                 phase, each, split, fold, machine.kind, named, known.seconds, sum(parts.values()),
                 prices.by_line(phase, each.platform, known.quantities),
                 chip_group(machine) if named.endswith(" pairs") else lineage_of(each.model),
-                seen.get(each.platform, ()), half_width,
+                seen.get(each.platform, ()), half_width, 0.0 if situation else doubt,
             )  # fmt: skip
 
 
@@ -237,32 +240,48 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
         judged: Predictions of the prices alone, without the line.
     """
     rows = (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, LONGER, *(f"{count} pairs" for count in PAIR_COUNTS))
-    found: dict[Phase, dict[str, _Row]] = {phase: {} for phase in PHASES}
+    widths, shares = {}, {}
     for phase in PHASES:
         mine = [each for each in judged if each.phase == phase]
-        for row in rows:
-            found[phase][row] = _row([each for each in mine if each.situation == row] or mine, row)
-    return replace(
-        prices,
-        shares={phase: {row: shares for row, (shares, _) in of_phase.items()} for phase, of_phase in found.items()},
-        widths={phase: {row: widths for row, (_, widths) in of_phase.items()} for phase, of_phase in found.items()},
-    )
+        widths[phase] = {row: _widths(mine, row) for row in rows}
+        shares[phase] = {row: _shares(mine, row) for row in (KNOWN, *_ROWS_OF_UNITS)}
+    return replace(prices, shares=shares, widths=widths)
 
 
-_Row = tuple[dict[str, float], dict[str, tuple[float, float]]]
-"""The line's share by kind of platforms in one situation, and half-width and mean error by platform or kind."""
-
-
-def _row(like: Sequence[HeldOut], row: str) -> _Row:
-    own, line = np.array([(each.error, each.error_of_line) for each in like]).T
+def _widths(judged: Sequence[HeldOut], row: str) -> dict[str, tuple[float, float]]:
+    """Return the half-width and the mean error in one situation by kind of platforms, of predictions drawn to the line."""
+    like = [each for each in judged if each.situation == row] or judged
+    shares = _shares(judged, _row_of_shares(row))
     names, kinds = np.array([(each.name, each.kind) for each in like]).T
-    shares = {str(kind): _share(own[kinds == kind], line[kinds == kind], names[kinds == kind]) for kind in np.unique(kinds)}
-    off = own + np.array([shares[kind] for kind in kinds]) * (line - own)
+    off = np.array([each.error + _share_of(shares, each.kind) * (each.error_of_line - each.error) for each in like])
     pooled = _off(off, names)
     widths = {ALL_KINDS: _width(pooled if row == LONGER else (0.0, 0.0, 0), pooled)}
     if row != NEW_OPERATORS:
         widths |= {str(kind): _width(_off(off[kinds == kind], names[kinds == kind]), pooled) for kind in np.unique(kinds)}
-    return shares, widths
+    return widths
+
+
+_ROWS_OF_UNITS = ("1 pairs", "3 pairs")
+"""Rows of shares by unit: of a kind too few chips are known to say what a line through so few pairs is worth."""
+
+
+def _row_of_shares(situation: str) -> str:
+    """Return the row of shares that predictions in a situation are drawn by."""
+    return situation if situation in (*_ROWS_OF_UNITS, "0 pairs") else KNOWN
+
+
+def _shares(judged: Sequence[HeldOut], row: str) -> dict[str, float]:
+    """Return the line's share by kind of platforms, or of units; nothing is measured on new chips that would draw a line."""
+    by_unit = row in _ROWS_OF_UNITS
+    groups: dict[str, list[HeldOut]] = defaultdict(list)
+    for each in judged:
+        if each.situation == row or (row == KNOWN and not each.situation.endswith(" pairs")):
+            groups[each.kind.partition("-")[0] if by_unit else each.kind].append(each)
+    return {group: _share(like, one_vote=by_unit) for group, like in groups.items()}
+
+
+def _share_of(shares: Mapping[str, float], kind: str) -> float:
+    return shares.get(kind, shares.get(kind.partition("-")[0], 0.0))
 
 
 def _votes(names: np.ndarray) -> np.ndarray:
@@ -271,10 +290,12 @@ def _votes(names: np.ndarray) -> np.ndarray:
     return 1 / counts[place]
 
 
-def _share(own: np.ndarray, line: np.ndarray, names: np.ndarray) -> float:
+def _share(like: Sequence[HeldOut], *, one_vote: bool) -> float:
     """Return the line's share with the least mean relative error; none where it does not bring most names nearer."""
+    own, line = np.array([(each.error, each.error_of_line) for each in like]).T
+    names = np.array([each.name for each in like])
     off = np.abs(np.expm1(own + np.array(_SHARES)[:, None] * (line - own)))
-    best = int(np.argmin(off.mean(axis=1)))
+    best = int(np.argmin(np.average(off, axis=1, weights=_votes(names) if one_vote else None)))
     nearer = [off[best, names == name].mean() < off[0, names == name].mean() for name in np.unique(names)]
     return _SHARES[best] if len(nearer) >= _FEWEST_NAMES and np.mean(nearer) > 0.5 else 0.0
 
@@ -287,31 +308,29 @@ def _off(errors: np.ndarray, names: np.ndarray) -> tuple[float, float, int]:
 
 
 def _width(own: tuple[float, float, int], pooled: tuple[float, float, int]) -> tuple[float, float]:
-    """Return a half-width and a mean error, drawn to those of all kinds."""
+    """Return a half-width and a mean error, drawn to those of all kinds; of a kind that is worse, its own half-width stays."""
     from scipy.special import stdtrit
 
     names = own[2] + _BORROWED
     part = own[2] / names
     few = stdtrit(names, 0.5 + LEVEL / 2) / LEVEL_DEVIATIONS
-    wide = few * np.sqrt(part * own[0] ** 2 + (1 - part) * pooled[0] ** 2)
+    wide = few * np.sqrt(part * own[0] ** 2 + (1 - part) * max(own[0], pooled[0]) ** 2)
     return round(float(wide), 4), round(part * own[1] + (1 - part) * pooled[1], 1)
 
 
 def _calibrated(judged: Sequence[HeldOut]) -> list[HeldOut]:
     """Return held-out predictions drawn to the line, with half-widths: both as the other folds of their situation give."""
-    groups: dict[tuple[Phase, str], list[HeldOut]] = defaultdict(list)
+    groups: dict[tuple[Phase, str, tuple[str, int]], list[HeldOut]] = defaultdict(list)
     for each in judged:
-        groups[each.phase, each.situation].append(each)
+        groups[each.phase, each.situation, (each.split, each.fold)].append(each)
     found = []
-    for (phase, situation), like in groups.items():
-        for fold in sorted({(each.split, each.fold) for each in like}):
-            rest = [each for each in like if (each.split, each.fold) != fold]
-            shares, widths = _row(rest or [each for each in judged if each.phase == phase and each.split != fold[0]], situation)
-            for each in like:
-                if (each.split, each.fold) == fold:
-                    share = shares.get(each.kind, 0.0)
-                    predicted = each.seconds * float(np.exp(each.error + share * (each.error_of_line - each.error)))
-                    found.append(replace(each, predicted=predicted, half_width=widths.get(each.kind, widths[ALL_KINDS])[0]))
+    for (phase, situation, fold), like in groups.items():
+        rest = [each for each in judged if each.phase == phase and (each.split, each.fold) != fold]
+        widths, shares = _widths(rest, situation), _shares(rest, _row_of_shares(situation))
+        for each in like:
+            predicted = each.predicted * float(np.exp(_share_of(shares, each.kind) * (each.error_of_line - each.error)))
+            wide = np.hypot(widths.get(each.kind, widths[ALL_KINDS])[0], each.doubt)
+            found.append(replace(each, predicted=predicted, half_width=float(wide)))
     return found
 
 

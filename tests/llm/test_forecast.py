@@ -37,6 +37,11 @@ def test_a_unit_that_the_chip_lacks_is_refused_with_those_it_has():
         predict_language_model("qwen2.5-1.5b:q4_0", "raspberry pi 5 npu")
 
 
+def test_an_answer_from_facts_names_the_chip_where_a_device_has_several():
+    (one,), (other,) = (predict_language_model("llama-3.2-1b:q4_0", f"galaxy s24{which} cpu") for which in ("", " snapdragon"))
+    assert (one.grade.why[-11:], other.grade.why[-18:]) == ("Exynos 2400", "Snapdragon 8 Gen 3")
+
+
 def test_costs_of_a_token_add_up():
     (found,) = predict_language_model("qwen3-1.7b:q4_k_m", "s23 cpu", breakdown=True)
     assert found.breakdown is not None
@@ -132,7 +137,7 @@ def test_the_name_of_a_backend_names_the_unit_that_it_computes_on(text: str, uni
         ("rtx 4090 opencl", "found 'opencl'.*expected llama.cpp"),
         ("snapdragon 855 gpu", "found 'gpu'.*expected llama.cpp"),  # Adreno 640
         ("snapdragon 855 npu", "found 'npu'.*expected llama.cpp"),  # Hexagon v66
-        ("hailo-8", "a unit such as Hailo-8 has .npu.; name a device with"),
+        ("hailo-8", "found 'npu' in 'hailo-8'.*expected a device with a CPU"),
     ],
 )
 def test_units_that_no_backend_computes_on_are_refused(text: str, said: str):

@@ -30,6 +30,8 @@ FAMILIES = (
 """Models of a family, each smaller than the next."""
 
 QUANTISATIONS = ("q4_0", "q8_0", "f16")
+HEAVIER = ("q5_k_m", "q8_0", "f16")
+"""Quantisations of more bits than q4_0."""
 
 Answers = dict[tuple[str, str], LanguagePrediction]
 """Answers by platform and model."""
@@ -37,7 +39,7 @@ Answers = dict[tuple[str, str], LanguagePrediction]
 
 @pytest.fixture(scope="module")
 def answers() -> Answers:
-    models = [f"{name}:{quantisation}" for family in FAMILIES for name in family for quantisation in QUANTISATIONS]
+    models = [f"{name}:{quantisation}" for family in FAMILIES for name in family for quantisation in {*QUANTISATIONS, *HEAVIER}]
     return {(each.platform, each.model): each for device in DEVICES for each in predict_language_model(models, device)}
 
 
@@ -83,10 +85,11 @@ def test_the_larger_model_of_a_family_is_never_faster_and_takes_more_memory(answ
 @pytest.mark.slow
 def test_more_bits_never_answer_faster(answers: Answers) -> None:
     wrong = [
-        (platform, model)
+        (platform, model, quantisation)
         for (platform, model), each in answers.items()
         if model.endswith(":q4_0")
-        for heavier in [answers[platform, model.replace(":q4_0", ":q8_0")]]
+        for quantisation in HEAVIER
+        if (heavier := answers.get((platform, model.replace(":q4_0", f":{quantisation}"))))
         if heavier.decode_tokens_per_s > each.decode_tokens_per_s or heavier.memory_mb < each.memory_mb
     ]
     assert wrong == []

@@ -10,6 +10,7 @@ import pytest
 from latcast.llm.learned_prices import (
     ALL_KINDS,
     FAMILIAR,
+    KNOWN,
     LONGER,
     NEW_OPERATORS,
     Evidence,
@@ -128,7 +129,7 @@ def test_intervals_widen_with_the_length_beyond_those_measured_without_a_step(pr
     context = known.evidence[platform].longest["decode"]
 
     def wide(times: float) -> float:
-        return known.width("decode", platform, FAMILIAR, times * context)[0]
+        return known.width("decode", platform, FAMILIAR, tokens=times * context)[0]
 
     assert known.times_as_long("decode", platform, 3 * context) == pytest.approx(3)
     assert wide(0.1) == wide(1) < wide(2) < wide(4) < wide(8) == pytest.approx(0.9)
@@ -173,10 +174,10 @@ def test_a_prediction_is_drawn_to_the_line_by_its_share(prices) -> None:
     drawn = replace(
         prices,
         evidence={**prices.evidence, platform: Evidence(40, lines={"decode": (0.5, 0.0)})},
-        shares={"decode": {FAMILIAR: {machine_of(platform).kind: 0.25}}},
+        shares={"decode": {KNOWN: {machine_of(platform).kind: 0.25}}},
     )
 
-    ((own, _),), ((parts, _),) = prices.seconds("decode", platform, [work]), drawn.seconds("decode", platform, [work])
+    ((own, *_),), ((parts, *_),) = prices.seconds("decode", platform, [work]), drawn.seconds("decode", platform, [work])
 
     assert sum(parts.values()) == pytest.approx(sum(own.values()) ** 0.75 * 0.5**0.25)
     assert parts["kernel",] / own["kernel",] == pytest.approx(sum(parts.values()) / sum(own.values()))
@@ -248,3 +249,43 @@ def test_an_operator_that_was_never_measured_is_new_however_short_it_is_expected
 
     assert prices.situation("decode", platform, seconds) == FAMILIAR
     assert prices.situation("decode", platform, {**seconds, ("state",): 1e-6}) == NEW_OPERATORS
+
+
+def test_an_operator_that_was_never_measured_widens_the_interval_by_what_its_price_may_be_off(prices, judged) -> None:
+    platform = "pixel-6a/llama.cpp-1/cpu4/unstated"
+    ((_, familiar, none),) = prices.seconds("decode", platform, [timed("decode", MEASUREMENTS[:1])[0].quantities])
+    ((_, new, doubt),) = prices.seconds("decode", platform, [{("state",): 1.0}])
+    known = with_widths(prices, judged)
+
+    assert (familiar, none, new) == (FAMILIAR, 0.0, NEW_OPERATORS)
+    assert doubt == pytest.approx((0.7**2 + 0.5**2 + 0.7**2 + 0.5**2) ** 0.5)  # anywhere, on CPUs, on Arm's, on this platform
+    alone = known.width("decode", platform, NEW_OPERATORS)[0]
+    assert known.width("decode", platform, NEW_OPERATORS, doubt)[0] == pytest.approx((alone**2 + doubt**2) ** 0.5)
+
+
+def test_few_pairs_are_drawn_to_the_line_as_other_units_say_and_known_platforms_as_their_kind_does(prices) -> None:
+    def off_by_a_third(situation: str, kind: str, chip: int) -> HeldOut:
+        return HeldOut("decode", MEASUREMENTS[0], "chip", chip, kind, situation, 1.0, 1.5, 1.0, f"chip {chip}")
+
+    judged = [
+        *(off_by_a_third("3 pairs", f"gpu-{chip}", chip) for chip in range(5)),
+        *(off_by_a_third(FAMILIAR, "gpu-1", chip) for chip in range(5)),
+        *(off_by_a_third("0 pairs", "gpu-1", chip) for chip in range(5)),
+    ]
+    shares = with_widths(prices, [*judged, *(replace(each, phase="prefill") for each in judged)]).shares["decode"]
+
+    assert shares == {KNOWN: {"gpu-1": 0.5}, "1 pairs": {}, "3 pairs": {"gpu": 0.5}}
+
+
+def test_a_kind_that_is_worse_than_all_keeps_its_own_interval(prices) -> None:
+    def error(kind: str, number: int, size: float) -> HeldOut:
+        return HeldOut("decode", MEASUREMENTS[0], "lineage", 0, kind, FAMILIAR, 1.0, float(np.exp(size)), None, f"{number}")
+
+    judged = [
+        *(error("gpu-opencl", number, 1.0) for number in range(4)),
+        *(error("cpu-arm", number, 0.1) for number in range(4, 100)),
+    ]
+    widths = with_widths(prices, [*judged, *(replace(each, phase="prefill") for each in judged)]).widths["decode"][FAMILIAR]
+
+    assert widths["gpu-opencl"][0] > 1.0
+    assert 0.1 < widths["cpu-arm"][0] < 0.2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.chips.chip_names import chips_of
-from latcast.chips.chip_table import Device
+from latcast.chips.chip_table import Device, chips
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import LONGEST_HELD_OUT, NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices
@@ -164,12 +164,12 @@ class _Forecast:
         return found
 
     def _prediction(
-        self, text: str, model: LanguageModel, platform: str, found: Mapping[Phase, tuple[Mapping[Term, float], str]]
+        self, text: str, model: LanguageModel, platform: str, found: Mapping[Phase, tuple[Mapping[Term, float], str, float]]
     ) -> LanguagePrediction:
-        parts = {phase: dict(seconds) for phase, (seconds, _) in found.items()}
-        situations = {phase: situation for phase, (_, situation) in found.items()}
+        parts = {phase: dict(seconds) for phase, (seconds, *_) in found.items()}
+        situations = {phase: situation for phase, (_, situation, _) in found.items()}
         tokens: dict[Phase, float] = {"prefill": self.prompt, "decode": self.prompt + self.generated / 2}
-        width = {phase: self.prices.width(phase, platform, situations[phase], tokens[phase]) for phase in parts}
+        width = {phase: self.prices.width(phase, platform, *found[phase][1:], tokens[phase]) for phase in parts}
         wider = 2.0 if model.notes else 1.0  # what is not known of a model is outside of what was held out
         wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
         token_s = sum(parts["decode"].values())
@@ -194,14 +194,16 @@ class _Forecast:
     def _why(self, model: LanguageModel, platform: str, situation: str, *, longer: bool) -> tuple[str, tuple[str, ...]]:
         """Return what decides the error that is to be expected, and the warnings."""
         pairs, warnings = self.prices.evidence[platform].pairs, list(model.notes)
-        sibling = _sibling(self.prices, self.prices.machines[platform]) if not pairs else None
+        machine = self.prices.machines[platform]
+        chip = chips()[machine.chip].name if machine.chip in chips() else "its chip"
+        sibling = _sibling(self.prices, machine) if not pairs else None
         why = ""
         if sibling:
             why = f"measured as {sibling}, with other threads or another release; answered from its prices"
-        elif self.prices.machines[platform].kind not in self.prices.measured_kinds:
-            why = "no language model was measured on any such unit; answered from its chip's bandwidth and peak"
+        elif machine.kind not in self.prices.measured_kinds:
+            why = f"no language model was measured on any such unit; answered from the bandwidth and peak of {chip}"
         elif not pairs:
-            why = "no language model was measured here; answered from the bandwidth and peak of its chip"
+            why = f"no language model was measured here; answered from the bandwidth and peak of {chip}"
         elif situation == NEW_OPERATORS:
             why = "no model of such operators or weights was measured here"
         elif situation == NEW_QUANTISATION:
@@ -331,13 +333,9 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
     if not listed:
         places = {name: [unit for unit in has if machines(unit, [name])] for name in usual}
         known = [f"{name} ({', '.join(there)})" for name, there in places.items() if there]
-        if not known:
-            raise UnknownPlatformError(
-                f"no language model was measured on a unit such as {chip.name} has ({', '.join(has)}); name a device with a CPU"
-            )
         raise UnknownPlatformError(
-            f"found '{' '.join(named.said)}' in '{text}', with which no language model was measured on any device; expected "
-            f"{' or '.join(known)}"
+            f"found '{' '.join(named.said or has)}' in '{text}', with which no language model was measured on any device; "
+            f"expected {' or '.join(known) or 'a device with a CPU'}"
         )
     if precisions:
         raise UnknownPlatformError(

@@ -28,6 +28,9 @@ PHASES: Sequence[Phase] = ("prefill", "decode")
 FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS = "familiar", "new quantisation", "new operators"
 """How much of a model's time goes to quantities that were measured on the platform: all, all but types of weights, or less."""
 
+KNOWN = "known"
+"""Row of the line's shares on platforms that ten pairs or more were measured on."""
+
 LONGER, LONGEST_HELD_OUT = "longer context", 8.0
 """Row of half-widths of prompts and contexts longer than those measured; and how many times the longest one measured the lengths
 are up to which they were held out."""
@@ -90,7 +93,8 @@ class LearnedPrices:
         evidence: Platform id to what was measured there.
         widths: Phase, situation (``familiar``... or ``3 pairs``) and platform or kind of platforms to the half-width, of log
             speeds, that held 90 % of held-out predictions, and to their mean error in percent.
-        shares: Phase, situation and kind of platforms to the line's part of the logarithm of a prediction.
+        shares: Phase, row (:data:`KNOWN` or ``3 pairs``) and kind of platforms, or of units, to the line's part of the logarithm
+            of a prediction.
         card: Sources, licences and held-out figures.
     """
 
@@ -143,28 +147,32 @@ class LearnedPrices:
 
     def seconds(
         self, phase: Phase, platform: str, workloads: Sequence[Mapping[Term, float]]
-    ) -> list[tuple[dict[Term, float], str]]:
-        """Return the seconds of each term of each workload, and how familiar it is."""
+    ) -> list[tuple[dict[Term, float], str, float]]:
+        """Return the seconds of each term of each workload, how familiar it is, and its doubt.
+
+        The doubt is the deviation of the logarithm of the time that prices of new operators cause, where others were measured.
+        """
         found, table = [], self.shares.get(phase, {})
         evidence = self.evidence[platform]
-        pairs = self._pairs_row(platform, table) if evidence.pairs < 10 else None
+        kind = self.machines[platform].kind
+        pairs = self._pairs_row(platform, self.widths.get(phase, {})) if evidence.pairs < 10 else KNOWN
+        of_row = table.get(pairs or KNOWN, {})
+        share = of_row.get(kind, of_row.get(kind.partition("-")[0], 0.0))
         for workload, own in zip(workloads, self.prices[phase].seconds_by_term(platform, workloads), strict=True):
             situation = self.situation(phase, platform, own)
-            longer = math.exp(evidence.graphs.get(_graph_of(workload), 0.0)) if phase == "prefill" else 1.0
-            share = table.get(pairs or situation, {}).get(self.machines[platform].kind, 0.0)
+            longer = math.exp(evidence.graphs.get(graph_of(workload), 0.0)) if phase == "prefill" else 1.0
             if share and (line := self.by_line(phase, platform, workload)):
                 longer *= (line / (longer * sum(own.values()))) ** share
             longer *= max(1.0, self._least_seconds(phase, platform, workload) / (longer * sum(own.values())))
-            found.append(({term: longer * seconds for term, seconds in own.items()}, situation))
+            new = situation == NEW_OPERATORS and evidence.pairs
+            doubt = float(np.linalg.norm(self.prices[phase].slopes_of_unknown(platform, [workload]))) if new else 0.0
+            found.append(({term: longer * seconds for term, seconds in own.items()}, situation, doubt))
         return found
 
     def _least_seconds(self, phase: Phase, platform: str, workload: Mapping[Term, float]) -> float:
-        """Return what reading at the peak bandwidth takes or, of a prompt on what was never measured, computing at the peak.
-
-        Made-up stacks of layers may lie in a cache; peaks of what was measured may be of other instructions than those used.
-        """
+        """Return what reading takes at the peak bandwidth, or computing a prompt at the peak of what was never measured."""
         machine = self.machines[platform]
-        if phase == "decode" and machine.bandwidth_gb_s and not machine.profiled:
+        if phase == "decode" and machine.bandwidth_gb_s and not machine.profiled:  # stacks of layers may lie in a cache
             return (work_of(phase, workload) + workload.get(("cache",), 0.0)) / machine.bandwidth_gb_s
         if phase == "prefill" and machine.compute_tops and not self.evidence[platform].pairs:
             return work_of(phase, workload) / machine.compute_tops
@@ -207,11 +215,11 @@ class LearnedPrices:
         )
         return NEW_QUANTISATION if only_types else NEW_OPERATORS
 
-    def width(self, phase: Phase, platform: str, situation: str, tokens: float = 0.0) -> tuple[float, float]:
+    def width(self, phase: Phase, platform: str, situation: str, doubt: float = 0.0, tokens: float = 0.0) -> tuple[float, float]:
         """Return the half-width, of log speeds, of a 90 % interval, and the mean error that is to be expected, in percent.
 
         Args:
-            phase, platform, situation: See :meth:`situation`.
+            phase, platform, situation, doubt: See :meth:`seconds`.
             tokens: Length of the prompt, or of decoding of the context.
         """
         machine, table = self.machines[platform], self.widths[phase]
@@ -229,7 +237,7 @@ class LearnedPrices:
         for *values, longer in zip(*found, of(LONGER), strict=True):
             value, most = max(values), max(*values, longer)
             grown.append(value + min(beyond, 1.0) * (most - value) + max(0.0, beyond - 1.0) * most)
-        return grown[0], grown[1]
+        return math.hypot(grown[0], doubt), grown[1]
 
     def times_as_long(self, phase: Phase, platform: str, tokens: float) -> float:
         """Return how many times the longest prompt or context that was measured there, or else on such units, so many are."""
@@ -279,7 +287,8 @@ def line_through(phase: Phase, rows: Sequence[Timed]) -> Line | None:
     return float(f"{constant:.4g}"), float(f"{slope:.4g}")
 
 
-def _graph_of(quantities: Mapping[Term, float]) -> str:
+def graph_of(quantities: Mapping[Term, float]) -> str:
+    """Return the name of a graph, by its number of kernels."""
     return f"{quantities['kernel',]:g}"
 
 
@@ -291,7 +300,7 @@ def _evidence_of(measurements: Sequence[SpeedMeasurement], prices: PriceList) ->
     for row in rows["prefill"]:
         (parts,) = prices.seconds_by_term(row.platform, [row.quantities])
         error = math.log(row.seconds / sum(parts.values()))
-        off[_graph_of(row.quantities)].append((row.weight, max(-_FURTHEST, min(_FURTHEST, error))))
+        off[graph_of(row.quantities)].append((row.weight, max(-_FURTHEST, min(_FURTHEST, error))))
     return Evidence(
         len({pair_of(each) for each in measurements}),
         {phase: max(lengths) for phase, lengths in having.items() if lengths},

@@ -80,6 +80,24 @@ class PriceList:
             {term: count * prices[term] for term, count in each.items() if count > 0 and term in prices} for each in workloads
         ]
 
+    def slopes_of_unknown(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> Array:
+        """Return by how much each log time grows with each effect that no measurement moved, (workloads, effects).
+
+        In standard deviations of the effect's prior: the norm of a row is the deviation that they cause together.
+        """
+        index: dict[Effect, int] = {}
+        entries = []
+        for row, parts in enumerate(self.seconds_by_term(platform, workloads)):
+            total = sum(parts.values())
+            for term, seconds in parts.items():
+                for effect, _, deviation, factor in self.path(platform, term):
+                    if effect not in self.effects:
+                        entries.append((row, index.setdefault(effect, len(index)), deviation * factor * seconds / total))
+        slopes = np.zeros((len(workloads), len(index)))
+        for row, column, value in entries:
+            slopes[row, column] += value
+        return slopes
+
 
 def fit(timed: Sequence[Timed], known: PriceList) -> PriceList:
     """Return the price list with the effects that it does not know yet fitted; those it knows stay.
