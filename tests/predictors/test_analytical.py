@@ -16,6 +16,7 @@ from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.kernels.types.movement import COPY_FORMS
 from latcast.predictors.analytical import (
     DEPTH,
+    GATHERED,
     LOOPS,
     POOLED,
     TERMS,
@@ -55,6 +56,15 @@ class TestTerms:
         # 2048 results of 9 taps, each a loop over 4 channels.
         assert term_values(kernel_type("grouped_conv"), np.array([row]), (LOOPS,)).tolist() == [[2048 * 9]]
         assert term_values(LINEAR, np.array([[4, 10, 6, 0, 0, 0]]), ("flops", LOOPS)).tolist() == [[480, 0]]
+
+    def test_a_dense_convolution_gathers_its_input_again_for_each_further_tap(self) -> None:
+        dense = [1, 16, 8, 8, 32, 8, 8, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0, 0]
+        pointwise = [1, 16, 8, 8, 32, 8, 8, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+
+        # 64 positions of 9 taps and 16 channels, of which the 1024 elements of the map are read anyway.
+        assert term_values(kernel_type("conv"), np.array([dense, pointwise]), (GATHERED,)).tolist() == [[9216 - 1024], [0]]
+        grouped = np.array([[1, 16, 8, 8, 32, 8, 8, 3, 3, 1, 1, 1, 1, 4, 1, 0, 0, 0]])
+        assert term_values(kernel_type("grouped_conv"), grouped, (GATHERED,)).tolist() == [[0]]
 
     def test_one_result_is_as_deep_as_its_products(self) -> None:
         vector = [1, 40, 1, 1, 960, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]

@@ -138,7 +138,7 @@ def test_networks_of_cpus_teach_what_an_inner_loop_costs() -> None:
         fit_whole_networks(NetworkTerms.of(networks, names), np.array(latency_ms), platform), NetworkTerms.of(networks, names)
     )[0]
 
-    assert analytical.terms == (*TERMS, LOOPS)
+    assert LOOPS in analytical.terms
     # Groups of 32 channels, of which no network has any: 4 ns of a loop are spread over 64 FLOPs.
     wide = np.array([[1, 64, 28, 28, 64, 28, 28, 3, 3, 1, 1, 1, 1, 2, 1, 0, 0, 0]])
     true_ms = 9 * 64 * 784 * (4e-6 + 64 * 4e-7)
@@ -164,8 +164,9 @@ def test_groups_of_one_channel_teach_tflites_price_of_wider_ones(precision: str)
 
     learned = fit_whole_networks(terms, latency_ms, platform).coefficients
 
-    slow = learned["conv grouped"][[0, -1]] / wide[[0, -1]]
-    np.testing.assert_allclose(slow, learned["conv grouped single"][[0, -1]] / single[[0, -1]])
+    shared = [0, names.index(LOOPS)]
+    slow = learned["conv grouped"][shared] / wide[shared]
+    np.testing.assert_allclose(slow, learned["conv grouped single"][shared] / single[shared])
     assert slow[0] == pytest.approx(slow[1])
     assert slow[0] / (learned["conv 1x1"][0] / plain[0]) == pytest.approx(3, rel=0.2)
 
@@ -223,10 +224,31 @@ def test_groups_that_no_network_had_take_what_the_clock_of_the_core_says(precisi
         )
     )  # fmt: skip
 
-    np.testing.assert_allclose(four["conv grouped"][[0, -1]], one["conv grouped"][[0, -1]])
-    np.testing.assert_allclose(one["conv grouped"][[0, -1]], 1.95 / 1.78 * other["conv grouped"][[0, -1]])
+    shared = [0, names.index(LOOPS)]
+    np.testing.assert_allclose(four["conv grouped"][shared], one["conv grouped"][shared])
+    np.testing.assert_allclose(one["conv grouped"][shared], 1.95 / 1.78 * other["conv grouped"][shared])
     # A core that does not wait for each result takes fewer cycles, at 2.42 GHz.
-    assert (2.42 * large["conv grouped"][[0, -1]] < 1.78 * one["conv grouped"][[0, -1]]).all()
+    assert (2.42 * large["conv grouped"][shared] < 1.78 * one["conv grouped"][shared]).all()
+
+
+@pytest.mark.parametrize("platform", ["pixel4/tflite-2.10/1small/fp32", "pixel4/pytorch-2.0/1small/int8"])
+def test_convolutions_of_few_outputs_take_longer_a_flop_by_what_they_gather(platform: str) -> None:
+    """0.05 ns a FLOP, and 1 ns an element that is read for a tap: of 16 outputs, 32 FLOPs share one, of 256 they are 512."""
+
+    def convolution(outputs: int, side: int) -> Kernel:
+        return one_kernel("conv", (1, 64, side, side, outputs, side, side, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0, 0))
+
+    def true_ms(outputs: int, side: int) -> float:
+        return side**2 * (64 * 9 * (5e-8 * 2 * outputs + 1e-6) + 1e-6 * outputs)
+
+    sizes = [(outputs, side) for outputs in (64, 128, 256) for side in (7, 14, 28, 56)]
+    terms = NetworkTerms.of([[convolution(*size)] for size in sizes], network_term_names(Platform.parse(platform)))
+    latency_ms = np.array([0.1 + true_ms(*size) for size in sizes])
+
+    analytical = predictor_parts(fit_whole_networks(terms, latency_ms, Platform.parse(platform)), terms)[0]
+
+    narrow = np.array([convolution(16, 28).configuration])
+    assert analytical.latency_ms(kernel_type("conv"), narrow)[0] == pytest.approx(true_ms(16, 28), rel=0.1)
 
 
 def test_groups_that_no_network_had_are_as_slow_as_the_runtime_is_known_to_be(

@@ -23,6 +23,9 @@ TERMS = ("flops", "moved", "weights", "count")
 LOOPS = "loops"
 """Inner loops of a convolution: one a filter tap and output, over a group's input channels."""
 
+GATHERED = "gathered"
+"""Elements of its input that a dense convolution reads again for its further taps, whatever the number of its outputs."""
+
 COLD_TERMS = ("cold_weights", "cold_count")
 """Weights read, and one a kernel, times the kernel's coldness (:mod:`latcast.predictors.calibration_terms`)."""
 
@@ -41,7 +44,7 @@ LIMITS = ("compute", "memory", "overhead")
 LIMIT_OF_TERM: Mapping[str, str] = {
     "flops": "compute", LOOPS: "compute", DEPTH: "compute", "moved": "memory", "weights": "memory", "count": "overhead",
     "cold_weights": "memory", "cold_count": "overhead",
-    **dict.fromkeys(LAYOUT_TERMS, "memory"),
+    **dict.fromkeys((GATHERED, *LAYOUT_TERMS), "memory"),
 }  # fmt: skip
 
 POOLED = "any"
@@ -115,7 +118,7 @@ def term_values(
     Args:
         kind: Their type.
         configurations: (kernels, fields).
-        terms: Names: :data:`TERMS`, :data:`COLD_TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
+        terms: Names: :data:`TERMS`, :data:`COLD_TERMS`, :data:`LOOPS`, :data:`GATHERED`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
         coldness: Of each kernel, (kernels,), or of all.
         block: Channels that convolutions are computed at a time, as :attr:`AnalyticalTerms.block`.
     """
@@ -132,6 +135,10 @@ def term_values(
     if LOOPS in terms:
         taps = columns["kernel_h"] * columns["kernel_w"] if "groups" in columns and "kernel_w" in columns else 0.0
         values[LOOPS] = taps * q.output_elements
+    if GATHERED in terms:
+        # Of a convolution's FLOPs two go to each element that is read for an output.
+        read = q.flops / 2 / columns["out_channels"] if kind.name == "conv" else 0.0
+        values[GATHERED] = np.maximum(read - q.input_elements, 0.0)
     if DEPTH in terms:
         values[DEPTH] = q.flops / np.maximum(q.output_elements, 1.0)
     if not set(LAYOUT_TERMS).isdisjoint(terms):

@@ -20,7 +20,16 @@ import numpy as np
 from latcast.chips.chip_names import chip_of
 from latcast.kernels.rules import unit_kind
 from latcast.kernels.types import kernel_type
-from latcast.predictors.analytical import LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
+from latcast.predictors.analytical import (
+    GATHERED,
+    LAYOUT_TERMS,
+    LOOPS,
+    POOLED,
+    TERMS,
+    AnalyticalTerms,
+    coarse_class,
+    fit_nonnegative,
+)
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import ANALYTICAL_GP, KernelPredictor, Seen
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
@@ -98,6 +107,9 @@ XNNPACK = frozenset({("pytorch", "cpu"), ("tflite", "cpu"), ("tflite", "cpu int8
 NATIVE_GROUPS = frozenset({("pytorch", "cpu"), ("pytorch", "cpu int8")})
 """Runtimes whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK)."""
 
+GATHERING = frozenset({("tflite", "cpu"), ("pytorch", "cpu int8")})
+"""Runtimes and units whose convolutions take longer a FLOP where few outputs share what is gathered from the map."""
+
 CHANNELS_FIRST = frozenset({("pytorch", "cpu")})
 """Runtimes and units that copy the maps of every convolution from one layout into another."""
 
@@ -151,8 +163,12 @@ def network_term_names(platform: Platform) -> tuple[str, ...]:
     """Return the terms that whole networks of a platform teach."""
     if device_sort(platform) == "gpu":
         return TERMS
-    copied = (platform.runtime, device_sort(platform)) in CHANNELS_FIRST
-    return (*TERMS, LOOPS, *(LAYOUT_TERMS if copied else ()))
+    unit = platform.runtime, device_sort(platform)
+    return (*TERMS, LOOPS, *((GATHERED,) if unit in GATHERING else ()), *(LAYOUT_TERMS if unit in CHANNELS_FIRST else ()))
+
+
+OF_CPUS = (*TERMS, LOOPS, GATHERED, *LAYOUT_TERMS)
+"""All terms that whole networks of some CPU teach."""
 
 
 def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[str] = TERMS) -> tuple[np.ndarray, np.ndarray]:
@@ -172,13 +188,14 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
     """
     sort = device_sort(platform)
     rows, deviations = [], []
+    kept = [OF_CPUS.index(term) for term in terms]
     for name in classes:
-        rows.append(_prior_row(name, sort, platform)[: len(terms)])
+        rows.append(_prior_row(name, sort, platform)[kept])
         own = _deviations(name, sort, platform.runtime)
         # What makes FLOPs dear on a generic path makes its loops dear.
-        deviations += [*own, own[0], *[USUAL_DEVIATION] * len(LAYOUT_TERMS)][: len(terms)]
+        deviations.append(np.array([*own, own[0], own[1], *[USUAL_DEVIATION] * len(LAYOUT_TERMS)])[kept])
     prior = np.concatenate([*rows, [PRIOR_OVERHEAD_MS[sort]]])
-    return prior, np.array([*deviations, PRIOR_OVERHEAD_DEVIATION])
+    return prior, np.concatenate([*deviations, [PRIOR_OVERHEAD_DEVIATION]])
 
 
 def known_coefficients(platform: Platform, classes: Sequence[str], terms: Sequence[str] = TERMS) -> np.ndarray:
@@ -204,20 +221,22 @@ def known_coefficients(platform: Platform, classes: Sequence[str], terms: Sequen
 
 
 def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
-    """Return the coefficients of a class: of :data:`TERMS`, of loops and of :data:`LAYOUT_TERMS`, as its runtime executes it."""
+    """Return the coefficients of a class, of :data:`OF_CPUS`, as its runtime executes it."""
     tflite, pytorch = (sort != "gpu" and platform.runtime == runtime for runtime in ("tflite", "pytorch"))
-    row = np.array([*PRIOR_MS[sort], XNNPACK_LOOP_MS if (platform.runtime, sort) in XNNPACK else PRIOR_LOOP_MS, *PRIOR_LAYOUT_MS])
+    loop_ms = XNNPACK_LOOP_MS if (platform.runtime, sort) in XNNPACK else PRIOR_LOOP_MS
+    row = np.array([*PRIOR_MS[sort], loop_ms, 0.0, *PRIOR_LAYOUT_MS])
     if name.startswith("depthwise"):
         row[0] *= DEPTHWISE_SLOWDOWN * (WIDE_DEPTHWISE_SLOWDOWN if pytorch and name == "depthwise wide" else 1.0)
     if (platform.runtime, sort) in CHANNELS_FIRST and name in FREE_CLASSES:
         row[0] *= NATIVE_GROUP_FLOP
     if tflite and name in FREE_CLASSES:
-        row[[0, len(TERMS)]] = np.array(GENERIC_CYCLES[sort]["in order"]) / (GENERIC_GHZ * 1e6) * platform.threads
+        row[[0, OF_CPUS.index(LOOPS)]] = np.array(GENERIC_CYCLES[sort]["in order"]) / (GENERIC_GHZ * 1e6) * platform.threads
     if tflite:
         row[:2] *= TFLITE_PASSES.get(name, 1.0)
     if (platform.runtime, sort) == QNNPACK:
         row[0] = CONVERTED_FLOP_MS.get(name, row[0])
         row[1] *= CLAMPED if name == "activation" else 1.0
+    row[OF_CPUS.index(GATHERED)] = row[1]
     return row
 
 
@@ -309,12 +328,15 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     # Ratios come from the prior; the level is the one that makes the median network right.
     rest_ms = np.maximum(latency_ms - sums @ np.nan_to_num(known), LEAST_SHARE_OF_PRIOR * latency_ms)
     prior = float(np.exp(np.median(np.log(rest_ms / (sums @ general))))) * general + np.nan_to_num(known)
-    # A parameter is a multiple of priors: of one coefficient, of those of a routine, or of copies between layouts in all classes.
+    # A parameter is a multiple of priors: of one coefficient, of those of a routine, of all that a class reads and writes, or of
+    # copies between layouts in all classes.
     shown_by = [next((first for first, second in pairs if name == second), name) for name in classes]
     own = np.isin(terms.terms, LAYOUT_TERMS, invert=True)
     places = own * width * np.array([[classes.index(name)] for name in shown_by]) + np.arange(width)
     if GROUPED in pairs and LOOPS in terms.terms:
         places[np.isin(classes, GROUPED), terms.terms.index(LOOPS)] = classes.index(GROUPED[0]) * width
+    if GATHERED in terms.terms:
+        places[:, terms.terms.index(GATHERED)] = places[:, terms.terms.index("moved")]
     first, of = np.unique(np.append(places, width * len(classes)), return_inverse=True)
     together = np.zeros((networks, len(first)))
     np.add.at(together.T, of, (sums * prior).T)
