@@ -63,6 +63,12 @@ def test_a_front_is_a_line_of_steps_through_its_own_points_alone() -> None:
     }  # fmt: skip
 
 
+def test_names_of_a_front_that_would_cover_each_other_are_left_out() -> None:
+    figure = pareto([1.0, 2.0, 3.0, 4.0], [50.0, 70.0, 70.1, 80.0], quality_name="top-1 accuracy, %", names=["a", "b", "c", "d"])
+
+    assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b", "d"]
+
+
 def test_several_predictions_are_named_by_what_differs() -> None:
     one_model = plot([prediction("a", "p", 1.0), prediction("a", "q", 2.0)])
     one_platform = plot([prediction("a", "p", 1.0), prediction("b", "p", 2.0)])

@@ -92,7 +92,7 @@ PALE = 0.25
 """Opacity of bands and of points that are not on a front."""
 
 MOST_NAMED = 12
-"""Most named points of a front."""
+"""Most named points of a front, which lie apart so that names do not cover each other."""
 
 
 def bars(
@@ -178,7 +178,7 @@ def pareto(
         latency_ms, quality: (networks,).
         quality_name: Title of the upright axis, such as "top-1 accuracy, %".
         bounds_ms: Lower and upper bounds of the latencies, each (networks,).
-        names: Of the networks, written beside the first :data:`MOST_NAMED` of the front; none where empty.
+        names: Of the networks, written beside points of the front; none where empty.
         front: (networks,) whether each is on the front; all are where None.
         measured_ms: Measured latencies of the first networks, as crosses; NaN where there is none.
         max_latency_ms: The budget, a broken line.
@@ -198,10 +198,14 @@ def pareto(
         found[order], quality[order], xerr=reach, fmt="o", color=COLOURS[0], markersize=3.5, elinewidth=0.6,
         label="predicted" if reach is None else "predicted, with interval",
     )  # fmt: skip
-    for index in order[:: max(1, -(-len(order) // MOST_NAMED))] if names else ():
+    named = -np.inf
+    for index in order if names else ():
+        if quality[index] - named < np.ptp(quality) / MOST_NAMED / 2:
+            continue
+        named = quality[index]
         axes.annotate(
-            _shortened(names[index]), (found[index], quality[index]), xytext=(4, -7), textcoords="offset points",
-            fontsize="xx-small", alpha=0.8,
+            _shortened(names[index]), (found[index], named), xytext=(-4, 2), textcoords="offset points", ha="right",
+            fontsize="xx-small", bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
         )  # fmt: skip
     if measured_ms is not None:
         axes.plot(measured_ms, quality[: len(measured_ms)], "x", color=COLOURS[3], label="measured")

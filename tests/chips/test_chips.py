@@ -404,7 +404,7 @@ def test_every_name_of_the_table_means_its_chip_however_it_is_written(written: s
         elif written == "in-a-longer text":
             if not is_telling(text, joined(text)):
                 continue
-            text = f"New {text.replace(' ', '-')} (8 GB, 2 units)"
+            text = f"New {text.replace(' ', '-')} (black, 2 units)"
         found = chip_of(text) if is_device else chip_of("", text)
         expected = devices()[owner].chips if is_device else (owner,)
         # A short name without its brand may be that of several.

@@ -216,7 +216,10 @@ class Choice(Tabular):
             front=[each.on_front and each.familiar for each in rated],
             max_latency_ms=self.max_ms, title=", ".join(self.platforms),
         )  # fmt: skip
-        figure.axes[0].set_xscale("log")
+        axes = figure.axes[0]
+        axes.set_xscale("log")
+        axes.set_xlim(left=min(each.kept_ms for each in shown) / 10)  # room for the names to the left of their points
+        axes.xaxis.set_major_formatter("{x:,g}")
         return drawn(figure, path)
 
 
