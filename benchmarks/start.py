@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from latcast.measure.settings import START_PLAN
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.conditions import Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.starts import SHIPPED, StartModel
+from latcast.predictors.starts import SHIPPED, StartLaw, StartModel
 from latcast.reading import read_csv
 from latcast.records import Measurement, Reference
 from latcast.spaces import build
@@ -31,6 +32,9 @@ from latcast.spaces.iiswc20 import published
 from latcast.training.starts import FEWEST_STARTS, fit_law, fit_terms
 
 PHONE_TERMS = ("latency", "latency_per_mmac")
+
+SIZE_TERMS = (*PHONE_TERMS, "latency_per_mmac_and_kernel", "latency_per_mmac_and_mb")
+"""What a first run might cost beside them: a start of each kernel and a megabyte of weights, in proportion to a phone's speed."""
 
 PHONES_TARGET = 7.5
 
@@ -66,7 +70,7 @@ def start(
             ).run()
         keep(f"start/{runtime}", judge_machine(bench))
     if not runtimes:
-        found, model = judge_phones(*read_phones(data / "iiswc20"))
+        found, model = judge_phones(read_phones(data / "iiswc20"))
         keep("start/phones", found)
         if ship:
             write_json(SHIPPED, {"schema": 1, "models": [{"platform": PHONES, "model": model.to_json()}]})
@@ -150,19 +154,49 @@ def by_network(measurements: Iterable[Measurement]) -> dict[str, list[Measuremen
     return found
 
 
-def read_phones(folder: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return all runs in milliseconds, (phones, networks, runs), the networks' millions of MACs, and the phones' models."""
-    models = [cells[0] for _, cells in read_csv(folder / FEATURES_FILE, error=DatasetError)]
+@dataclass(frozen=True)
+class Phones:
+    """First and later runs of phones.
+
+    Attributes:
+        runs_ms: (phones, networks, runs).
+        mega_macs, kernels, weights_mb: (networks,) millions of MACs, operators that compute, and megabytes of weights in int8.
+        models: Of the phones.
+        cores: What core each ran on.
+    """
+
+    runs_ms: np.ndarray
+    mega_macs: np.ndarray
+    kernels: np.ndarray
+    weights_mb: np.ndarray
+    models: Sequence[str]
+    cores: Sequence[str]
+
+
+def read_phones(folder: Path) -> Phones:
+    """Read the runs, and what is known of the phones and networks."""
+    described = [cells for _, cells in read_csv(folder / FEATURES_FILE, error=DatasetError)]
+    models = [cells[0] for cells in described]
     runs_ms = read_runs(folder / RUNS_FILE, models)
-    return runs_ms, np.array([macs for _, macs in published()])[: runs_ms.shape[1]], models
+    networks = published()[: runs_ms.shape[1]]
+    # Columns of a layer: operator (0 convolution, 1 depthwise, 4 pooling), two sides, channels in and out, window.
+    layers = [each[:, :6].T for each, _ in networks]
+    kernels = [np.isin(operator, (0, 1, 4)).sum() for operator, *_ in layers]
+    weights = [
+        (np.where(operator, 1, read) * made * window**2)[operator < 2].sum() for operator, _, _, read, made, window in layers
+    ]
+    macs = np.array([each for _, each in networks])
+    cores = [",".join(cells[1:-2]) for cells in described]
+    return Phones(runs_ms, macs, np.array(kernels), np.array(weights) / 1e6, models, cores)
 
 
-def judge_phones(runs_ms: np.ndarray, mega_macs: np.ndarray, models: Sequence[str]) -> tuple[dict[str, Any], StartModel]:
+def judge_phones(phones: Phones) -> tuple[dict[str, Any], StartModel]:
     """Predict the first run from the steady latency (the median of the others), phones of a model held out together.
 
     Returns:
         Results, and the model of all phones and networks.
     """
+    runs_ms, mega_macs, models = phones.runs_ms, phones.mega_macs, phones.models
     first, steady = runs_ms[:, :, 0], np.median(runs_ms[:, :, 1:], axis=2)
     rng = np.random.default_rng(SEED)
     names = sorted(set(models))
@@ -171,16 +205,15 @@ def judge_phones(runs_ms: np.ndarray, mega_macs: np.ndarray, models: Sequence[st
     network_folds = rng.permutation(np.arange(len(mega_macs)) % FOLDS)
     ratio = first / steady
 
-    def features(phones: np.ndarray, networks: np.ndarray) -> list[dict[str, float]]:
-        return [
-            {"latency": steady[phone, network], "latency_per_mmac": steady[phone, network] / mega_macs[network]}
-            for phone in phones
-            for network in networks
-        ]
+    terms = np.stack([mega_macs, np.ones(len(mega_macs)), phones.kernels, phones.weights_mb]) / mega_macs
+
+    def features(rows: np.ndarray, networks: np.ndarray) -> list[dict[str, float]]:
+        found = steady[np.ix_(rows, networks)][:, :, None] * terms.T[networks]
+        return [dict(zip(SIZE_TERMS, each, strict=True)) for each in found.reshape(-1, len(SIZE_TERMS)).tolist()]
 
     every = np.arange(len(mega_macs))
-    by_law, low, high, by_ratio, by_network, by_second, by_model = (np.zeros_like(first) for _ in range(7))
-    named = np.array(models)
+    by_law, by_size, low, high, by_ratio, by_network, by_cores, by_second, by_model = (np.zeros_like(first) for _ in range(9))
+    named, cores = np.array(models), np.array(phones.cores)
     # Other phones of the same model are held out with a phone: nothing but `by_model` learns from them.
     alike = {phone: [each for each in np.flatnonzero(named == named[phone]) if each != phone] for phone in range(len(named))}
     for fold in range(FOLDS):
@@ -190,6 +223,9 @@ def judge_phones(runs_ms: np.ndarray, mega_macs: np.ndarray, models: Sequence[st
         by_network[held] = own_ratio * steady[held]
         for phone in (each for each in held.tolist() if alike[each]):
             by_model[phone] = by_network[phone] * _least_error_ratio((ratio[alike[phone]] / own_ratio).ravel())
+        for phone in held.tolist():
+            like = known[cores[known] == cores[phone]]
+            by_cores[phone] = by_network[phone] * (_least_error_ratio((ratio[like] / own_ratio).ravel()) if len(like) else 1.0)
         by_second[held] = by_network[held] * _of_second_runs(runs_ms, steady, ratio, own_ratio, known, held)[:, None]
         for part in range(FOLDS):
             unseen, seen = np.flatnonzero(network_folds == part), np.flatnonzero(network_folds != part)
@@ -198,13 +234,17 @@ def judge_phones(runs_ms: np.ndarray, mega_macs: np.ndarray, models: Sequence[st
             place = np.ix_(held, unseen)
             found = np.array([law.latency_ms(row) for row in features(held, unseen)]).reshape(len(held), len(unseen))
             by_law[place], low[place], high[place] = found, found * law.low, found * law.high
+            sized = StartLaw(fit_terms(SIZE_TERMS, rows, first[np.ix_(known, seen)].ravel()), 1.0, 1.0)
+            by_size[place] = np.reshape([sized.latency_ms(row) for row in features(held, unseen)], (len(held), len(unseen)))
     phone_ratio = np.median(ratio, axis=1, keepdims=True)
     both = np.median(ratio / phone_ratio, axis=0) * phone_ratio
     rivals = {
         "the steady latency alone": (steady, "nothing"),
         "one ratio": (by_ratio, "first runs of other phones"),
         "latcast: a law of two numbers": (by_law, "first runs of other phones and networks"),
+        "the law, and terms of kernels and weights": (by_size, "first runs of other phones and networks"),
         "a ratio for each network": (by_network, "first runs of other phones"),
+        "the same, times one for each design of core": (by_cores, "first runs of other phones"),
         "the same, and the phone's second runs": (by_second, "its second runs too"),
         "a ratio for each phone": (phone_ratio * steady, "the answers"),
         "phone times network": (both * steady, "the answers"),

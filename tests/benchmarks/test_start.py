@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import start
 from benchmarks.campaigns import Bench
-from benchmarks.start import judge_phones
+from benchmarks.start import Phones, judge_phones
 from latcast.errors import MeasurementError
 
 MODELS = [f"phone{number // 2}" for number in range(24)]
@@ -25,12 +25,17 @@ def runs() -> np.ndarray:
     return np.concatenate([first[:, :, None], second[:, :, None], np.repeat(steady[:, :, None], 8, axis=2)], axis=2)
 
 
+def phones(runs_ms: np.ndarray) -> Phones:
+    return Phones(runs_ms, MACS, np.linspace(30, 60, 20), np.linspace(1, 20, 20), MODELS, ["A53", "A76"] * 12)
+
+
 def test_a_law_that_holds_on_all_phones_is_found() -> None:
-    found, model = judge_phones(runs(), MACS, MODELS)
+    found, model = judge_phones(phones(runs()))
 
     by_way = {row["way"]: row["mape"] for row in found["rows"]}
     assert model.first.terms_ms == {"latency": pytest.approx(1.05), "latency_per_mmac": pytest.approx(10)}
     assert by_way["latcast: a law of two numbers"] == pytest.approx(0, abs=0.1)
+    assert by_way["the law, and terms of kernels and weights"] == pytest.approx(0, abs=0.1)
     assert by_way["the steady latency alone"] > 5
 
 
@@ -38,7 +43,7 @@ def test_first_runs_of_phones_of_the_same_model_do_not_enter() -> None:
     changed = runs()
     changed[:2, :, 0] *= 2
 
-    before, after = (judge_phones(each, MACS, MODELS)[0]["rows"] for each in (runs(), changed))
+    before, after = (judge_phones(phones(each))[0]["rows"] for each in (runs(), changed))
 
     # The two phones' own errors alone change: 2 of 24, each off by half.
     (law,) = (row["mape"] for row in after if row["way"].startswith("latcast"))

@@ -48,6 +48,7 @@ PLATFORMS = {
     "iphone15/onnxruntime-1.23/npu+coreml/fp16": "onnxruntime-coreml",
     "rk3588-board/rknpu2-2.3.2/npu+rknn/int8": "rknn",
     "rz-v2m-evk/drp-ai-tvm-2.4.0/npu/fp16": "drp-ai-tvm",
+    "imx93-evk/tflite-2.14/npu+ethos-u65/int8": "ethos-u",
 }
 
 
@@ -304,6 +305,25 @@ class TestDrpAiTvm:
 
         assert partition(build(model("resnet50")), self.DRP).sentence() == ""
         assert partition(build(model("resnext50_32x4d")), self.DRP).refused == (("Conv", 16),)
+
+    def test_larger_depthwise_kernels_run_on_the_second_generation_alone(self) -> None:
+        """MnasNet has three stages with kernels of 5x5, of three, three and four blocks."""
+        graph = build(model("mnasnet1_0"))
+        second = delegate_of(Platform.parse("rz-v2h-evk/drp-ai-tvm-2.4.0/npu/int8"))
+
+        assert self.DRP is not None
+        assert second is not None
+        assert partition(graph, self.DRP).refused == (("Conv", 3 + 3 + 4),)
+        assert partition(graph, second).refused == ()
+
+
+def test_ethos_u_runs_convolutions_whole_and_leaves_shuffles_of_channels_to_the_cpu() -> None:
+    """ShuffleNetV2 has 4, 8 and 4 blocks, each with a transposition of five dimensions between two reshapes."""
+    ethos = delegate_of(Platform.parse("imx93-evk/tflite-2.14/npu+ethos-u65/int8"))
+    assert ethos is not None
+
+    assert partition(build(model("mobilenet_v3_small")), ethos).on_cpu == frozenset()
+    assert partition(build(model("shufflenet_v2_x1_0")), ethos).refused == (("Reshape", 2 * 16), ("Transpose", 4 + 8 + 4))
 
 
 def test_layer_normalisation_of_a_quantised_network_falls_back_under_onnxruntime_and_qnn() -> None:

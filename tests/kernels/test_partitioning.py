@@ -59,6 +59,11 @@ class TestAnOperatorInTheMiddle:
         assert found.crossing_bytes == 768
         assert found.crossing_ms == pytest.approx(2 * 0.5 + 768 / 1e6)
 
+    def test_costs_nothing_more_where_learned_latencies_hold_crossings(self) -> None:
+        learned = replace(delegate("Conv", "Relu"), learned=True)
+
+        assert partition(top_k_in_the_middle(), learned).crossing_ms == 0
+
     @pytest.mark.parametrize(("precision", "size_bytes"), [("fp32", 768), ("fp16", 768), ("w8a16", 384), ("int8", 192)])
     def test_quantised_activations_cross_in_their_own_width(self, precision: str, size_bytes: int) -> None:
         chosen = delegate("Conv", "Relu").at(precision=precision)
@@ -135,9 +140,10 @@ def test_a_sentence_names_operators_partitions_and_crossings() -> None:
     found = partition(top_k_in_the_middle(), delegate("Conv", "Relu"))
 
     assert found.sentence() == (
-        "TopK runs on the CPU (1 of 5 operators): 2 partitions on the GPU, 2 crossings of 0.000768 MB together, about 1 ms "
-        "(an estimate) that the latency does not hold"
+        "TopK runs on the CPU (1 of 5 operators): 2 partitions on the GPU, 2 crossings of 0.000768 MB together, which the "
+        "latency holds"
     )
+    assert found.sentence(1.25).endswith(" together, about 1.25 ms of the latency (an estimate)")
 
 
 def test_a_network_with_a_size_that_only_values_decide_may_run_on_the_cpu_whole() -> None:
@@ -151,7 +157,7 @@ def test_a_network_with_a_size_that_only_values_decide_may_run_on_the_cpu_whole(
         "nothing runs on the GPU (5 of 5 operators on the CPU): an example takes no network with tensors whose size is only "
         "known at run time, as WHERE gives"
     )
-    assert found.summary().on_cpu == ("WHERE",)
+    assert found.summary(0.0).on_cpu == ("WHERE",)
 
 
 @pytest.mark.parametrize(("name", "static"), [("tflite-gpu", True), ("tflite-nnapi", True), ("tflite-xnnpack", False)])
@@ -166,9 +172,9 @@ def test_a_sentence_says_where_the_rules_are_uncertain() -> None:
 
 
 def test_the_summary_counts_what_the_partitioning_lists() -> None:
-    assert partition(top_k_in_the_middle(), delegate("Conv", "Relu", most_partitions=1)).summary().to_json() == {
+    assert partition(top_k_in_the_middle(), delegate("Conv", "Relu", most_partitions=1)).summary(0.25).to_json() == {
         "name": "example", "unit": "gpu", "partitions": 1, "operators": 5, "operators_on_cpu": 3, "on_cpu": ["TopK"],
-        "crossings": 1, "crossing_bytes": 512, "crossing_ms": 0.5 + 512 / 1e6, "confidence": "medium",
+        "crossings": 1, "crossing_bytes": 512, "crossing_ms": 0.25, "confidence": "medium",
     }  # fmt: skip
 
 

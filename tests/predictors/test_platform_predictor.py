@@ -16,7 +16,13 @@ from latcast.predictors.analytical import term_values
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
-from latcast.predictors.platform_predictor import ASSUMED_SPREAD, UNPREDICTED_HIGH, UNPREDICTED_LOW, PlatformPredictor
+from latcast.predictors.platform_predictor import (
+    ASSUMED_SPREAD,
+    CROSSING_SPREAD,
+    UNPREDICTED_HIGH,
+    UNPREDICTED_LOW,
+    PlatformPredictor,
+)
 from latcast.records import Platform
 from latcast.spaces.catalogue import build, model
 from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
@@ -332,7 +338,7 @@ class TestFallback:
         [warning] = [text for text in one.warnings if "on the CPU" in text]
         assert warning.startswith(
             "Erf runs on the CPU (4 of 7 operators, 3 of them only because they lie outside the GPU's partitions): 1 partition "
-            "on the GPU, 1 crossing of 0.201 MB together, about 0.55 ms (an estimate) that the latency does not hold"
+            "on the GPU, 1 crossing of 0.201 MB together, about 0.550 ms of the latency (an estimate)"
         )
         assert one.fallback is not None
         assert one.to_json()["delegate"]["on_cpu"] == ["Erf"]
@@ -344,14 +350,30 @@ class TestFallback:
 
         assert (first.kernel_type, first.covered) == ("conv", True)
         assert (last.kernel_type, last.covered) == ("conv", False)
-        covered_ms = sum(kernel.latency_ms for kernel in one.kernels if kernel.covered) + one.overhead_ms
+        assert one.fallback is not None
+        covered_ms = (
+            sum(kernel.latency_ms for kernel in one.kernels if kernel.covered) + one.overhead_ms - one.fallback.crossing_ms
+        )
         assert one.coverage.share == pytest.approx(covered_ms / one.latency_ms)
         assert {"Conv", "Erf"} <= set(one.coverage.uncovered)
 
-    def test_changes_no_latency(self, predictor: PlatformPredictor) -> None:
+    def test_adds_a_crossing_to_the_latency_and_to_both_bounds(self, predictor: PlatformPredictor) -> None:
+        """A synchronisation of 0.5 ms, and 64 maps of 28 x 28 numbers of four bytes at 4 GB/s."""
+        here = predictor.predict(self.graph())
         on_gpu = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
+        crossing_ms = 0.5 + 64 * 28 * 28 * 4 / 4e6
 
-        assert on_gpu.latency_ms == predictor.predict(self.graph()).latency_ms
+        assert on_gpu.latency_ms == pytest.approx(here.latency_ms + crossing_ms)
+        assert on_gpu.overhead_ms == pytest.approx(here.overhead_ms + crossing_ms)
+        assert on_gpu.low_ms == pytest.approx(here.low_ms + crossing_ms / CROSSING_SPREAD)
+        assert on_gpu.high_ms == pytest.approx(here.high_ms + crossing_ms * CROSSING_SPREAD)
+        assert on_gpu.to_json()["delegate"]["crossing_ms"] == pytest.approx(crossing_ms)
+        assert (here.overhead_name, on_gpu.overhead_name) == ("overhead", "overhead and crossings")
+
+    def test_kernels_and_overhead_sum_to_the_latency(self, predictor: PlatformPredictor) -> None:
+        one = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
+
+        assert sum(kernel.latency_ms for kernel in one.kernels) + one.overhead_ms == pytest.approx(one.latency_ms)
 
     def test_nothing_is_covered_and_no_overhead_added_where_all_falls_back(self, predictor: PlatformPredictor) -> None:
         b = GraphBuilder("erf")
@@ -376,6 +398,7 @@ class TestFallback:
         assert one.fallback is not None
         assert (one.fallback.partitions, one.fallback.operators_on_cpu) == (1, 0)
         assert one.warnings == predictor.predict(conv_net()).warnings
+        assert one.latency_ms == predictor.predict(conv_net()).latency_ms
 
 
 def test_an_assumed_gpu_widens_the_interval_and_is_said(predictor: PlatformPredictor, others: list[Graph]) -> None:

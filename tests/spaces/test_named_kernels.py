@@ -8,11 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from latcast.kernels.delegates import delegate_of
+from latcast.kernels.partitioning import partition
 from latcast.kernels.rules import FusionRules, load_rules
+from latcast.kernels.search import find_kernels
 from latcast.kernels.types import KERNEL_TYPES
+from latcast.predictors.starts import features_of, features_of_named
+from latcast.records import Platform
 from latcast.spaces import named_kernels as module
+from latcast.spaces.catalogue import build, model
 from latcast.spaces.kernel_table_files import is_current
-from latcast.spaces.named_kernels import NamedKernels, make_named_kernels, named_kernels, rated_networks, table_bytes, table_name
+from latcast.spaces.named_kernels import (
+    NamedKernels,
+    make_named_kernels,
+    named_crossings,
+    named_kernels,
+    rated_networks,
+    table_bytes,
+    table_name,
+)
 
 
 @pytest.fixture
@@ -82,7 +96,6 @@ def test_gpus_that_select_other_kernels_share_a_table(few: Path) -> None:
 
 def test_the_table_of_a_gpu_has_the_kernels_of_single_networks(few: Path) -> None:
     from latcast.kernels.kernel import KernelTable
-    from latcast.kernels.search import find_kernels
     from latcast.networks import read_model
 
     rules = replace(load_rules("tflite-gpu"), selection="tflite_gpu:mali")
@@ -101,3 +114,31 @@ def test_memory_follows_the_precision(few: Path) -> None:
     assert found.memory_bytes("fp32") == pytest.approx(found.reserved_bytes[:, 0] + 4 * weights)
     assert found.memory_bytes("fp16") == pytest.approx(found.reserved_bytes[:, 0] / 2 + 2 * weights)
     assert found.memory_bytes("int8") == pytest.approx(found.reserved_bytes[:, 1] + weights)
+
+
+@pytest.mark.parametrize(("rules", "precision"), [("onnxruntime", "fp32"), ("litert", "int8")])
+def test_what_decides_a_start_is_read_from_the_table_as_from_the_graphs(few: Path, rules: str, precision: str) -> None:
+    chosen = replace(load_rules(rules), multi_inbound=1)
+    named_kernels(chosen)
+    graphs = [build(model(each.name)) for each in module.rated_networks()]
+
+    found = features_of_named(named_kernels(chosen), precision)
+
+    for row, graph in zip(found, graphs, strict=True):
+        assert row == pytest.approx(features_of(graph, find_kernels(graph, chosen), chosen, precision))
+
+
+def test_crossings_are_counted_once_and_kept(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the three networks the two with squeeze-and-excitation cross on RZ/V2M."""
+    platform = Platform.parse("rz-v2m-evk/drp-ai-tvm-2.4.0/npu/fp16")
+    delegate = delegate_of(platform)
+    assert delegate is not None
+    told: list[int] = []
+
+    made = named_crossings(delegate, lambda done, total: told.append(done))
+    again = named_crossings(delegate, lambda done, total: told.append(done))
+
+    parts = [partition(build(model(each.name)), delegate) for each in module.rated_networks()]
+    assert told == [1, 2, 3]
+    assert made.tolist() == again.tolist() == [[len(each.crossings), each.crossing_bytes] for each in parts]
+    assert (made[:, 0] > 0).tolist() == [True, True, False]

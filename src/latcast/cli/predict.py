@@ -187,7 +187,7 @@ def print_parts(found: Prediction, by: str) -> None:
     if len(sums) > len(shown):
         rest = list(sums.items())[len(shown) :]
         rows.append((f"{len(rest)} more", str(sum(counts[name] for name, _ in rest)), sum(spent_ms for _, spent_ms in rest)))
-    rows.append(("overhead", "", found.overhead_ms))
+    rows.append((found.overhead_name, "", found.overhead_ms))
     print_table(
         "",
         (by, "kernels", "ms", "% of all"),
@@ -235,7 +235,7 @@ def _type_of(kernel: KernelLatency) -> str:
 
 def _print_kernels(found: Prediction) -> None:
     total_ms = found.latency_ms or 1.0  # a network of views alone takes no time
-    rows = [("overhead", "", "", milliseconds(found.overhead_ms), percent(100 * found.overhead_ms / total_ms))]
+    rows = [(found.overhead_name, "", "", milliseconds(found.overhead_ms), percent(100 * found.overhead_ms / total_ms))]
     rows += [
         (
             kernel.name,

@@ -83,6 +83,7 @@ class Delegate:
         static_sizes: Whether a network with a tensor whose size only values decide is left to the CPU, all of it.
         whole: Whether a network with an operator that is refused does not run at all, as nothing falls back.
         synchronisation_ms, copy_gb_per_s: Estimates for one crossing between the unit and the CPU, and for the bytes that cross.
+        learned: Whether the latencies that its platforms were learned from hold crossings, so that a prediction adds none.
         confidence: Of the rules as a whole: "high", "medium" or "low".
         source: Where they are from.
         precision, device: Of the platform, as in its id.
@@ -101,6 +102,7 @@ class Delegate:
     whole: bool = False
     synchronisation_ms: float = 0.0
     copy_gb_per_s: float = 1.0
+    learned: bool = False
     confidence: str = "low"
     source: str = ""
     precision: str = "fp32"
@@ -130,6 +132,15 @@ class Delegate:
     def key(self) -> tuple[str, str, tuple[int, ...]]:
         """Equal for delegates that partition a network alike: those of one version on platforms of one precision."""
         return self.name, self.precision, tuple(map(id, (*self.takes, *self.refuses)))
+
+    def partitioned_by(self) -> list[Any]:
+        """Return what decides the partitions of networks and the bytes between them, as JSON has it."""
+        rules = [[[sorted(rule.operators), rule.when] for rule in rules] for rules in (self.takes, self.refuses)]
+        return [self.precision, self.least_operators, self.most_partitions, self.static_sizes, self.whole, *rules]
+
+    def crossing_ms(self, crossings: float, size_bytes: float) -> float:
+        """Estimate what crossings take: a synchronisation each, and copying their bytes; 0 where learned latencies hold them."""
+        return 0.0 if self.learned else crossings * self.synchronisation_ms + size_bytes / (self.copy_gb_per_s * 1e6)
 
     @cached_property
     def idioms(self) -> tuple[str, ...]:
@@ -194,6 +205,7 @@ class Delegate:
                 whole=bool(partitions.get("whole", False)),
                 synchronisation_ms=float(crossing["synchronisation_ms"]),
                 copy_gb_per_s=float(crossing["copy_gb_per_s"]),
+                learned=bool(crossing.get("learned", False)),
                 confidence=str(data["confidence"]),
                 source=str(data["source"]),
             )

@@ -91,6 +91,17 @@ def memory_of(graph: Graph, rules: FusionRules, precision: str = "fp32", kernels
     return Memory(peak + around, reserved + around, weights, weights + described, planner)
 
 
+def elements_3x3(graph: Graph) -> int:
+    """Return the weights of dense 3x3 convolutions, which a runtime may transform when it loads them (Winograd)."""
+    filters = [node.inputs[1] for node in graph.nodes if node.op_type == "Conv" and _is_dense_3x3(node)]
+    return sum(graph.tensors[name].elements for name in filters)
+
+
+def _is_dense_3x3(node: Node) -> bool:
+    found = node.attributes
+    return found.get("kernel_shape") == (3, 3) and found.get("strides", (1, 1)) == (1, 1) and found.get("group", 1) == 1
+
+
 def _planner(rules: FusionRules, precision: str) -> str:
     """Return the planner (:class:`Memory`); ONNX Runtime's 8-bit kernels use memory outside plans, GPUs select kernels."""
     if rules.runtime == "onnxruntime" and precision != "int8":

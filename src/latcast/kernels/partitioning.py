@@ -20,6 +20,7 @@ from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.graph.operators.table import sized_by_values
 from latcast.kernels.delegates import Delegate
 from latcast.records import ACTIVATION_BYTES
+from latcast.tables import milliseconds
 
 CPU = "CPU"
 
@@ -72,7 +73,8 @@ class Fallback:
         operators, operators_on_cpu: Nodes of the network, and those of them that fall back.
         on_cpu: ONNX types that the delegate does not take, the most frequent first. Other operators fall back only because of
             them.
-        crossings, crossing_bytes, crossing_ms: Between the unit and the CPU inside the network; the time is an estimate.
+        crossings, crossing_bytes: Between the unit and the CPU inside the network.
+        crossing_ms: An estimate of what they take, which the latency holds; 0 where it was measured, or learned, with them.
         confidence: Of the rules: "high", "medium" or "low".
     """
 
@@ -132,12 +134,15 @@ class Partitioning:
 
     @property
     def crossing_ms(self) -> float:
-        """Estimate a synchronisation for each crossing, and the copy of its bytes; predicted latencies leave it out."""
-        copied_ms = self.crossing_bytes / (self.delegate.copy_gb_per_s * 1e6)
-        return len(self.crossings) * self.delegate.synchronisation_ms + copied_ms
+        """Return what the delegate says that the crossings take."""
+        return self.delegate.crossing_ms(len(self.crossings), self.crossing_bytes)
 
-    def sentence(self) -> str:
-        """Return a sentence on what falls back and what that costs; empty where nothing does."""
+    def sentence(self, crossing_ms: float = 0.0) -> str:
+        """Return a sentence on what falls back; empty where nothing does.
+
+        Args:
+            crossing_ms: Estimated part of the latency; 0 where that was measured, or learned, with the crossings.
+        """
         if not self.on_cpu:
             return ""
         unit, title = self.delegate.unit, self.delegate.title
@@ -157,13 +162,21 @@ class Partitioning:
             outside = f", {self.left} of them only because they lie outside the {unit}'s partitions" if self.left else ""
             text = (
                 f"{abridged(names, MOST_NAMES)} {'run' if len(names) > 1 else 'runs'} on the CPU ({share}{outside}): "
-                f"{partitions} on the {unit}, {crossings} of {self.crossing_bytes / 1e6:.3g} MB together, about "
-                f"{self.crossing_ms:.2g} ms (an estimate) that the latency does not hold"
+                f"{partitions} on the {unit}, {crossings} of {self.crossing_bytes / 1e6:.3g} MB together, "
+                + (
+                    f"about {milliseconds(crossing_ms)} ms of the latency (an estimate)"
+                    if crossing_ms
+                    else "which the latency holds"
+                )
             )
         return text + ("; these rules are uncertain" if self.delegate.confidence == "low" else "")
 
-    def summary(self) -> Fallback:
-        """Return the counts without the names of nodes, small enough to keep for a million networks."""
+    def summary(self, crossing_ms: float) -> Fallback:
+        """Return the counts without the names of nodes, small enough to keep for a million networks.
+
+        Args:
+            crossing_ms: Part of the latency.
+        """
         return Fallback(
             name=self.delegate.name,
             unit=self.delegate.unit.lower(),
@@ -173,7 +186,7 @@ class Partitioning:
             on_cpu=self.unsized or tuple(name for name, _ in self.refused),
             crossings=len(self.crossings),
             crossing_bytes=self.crossing_bytes,
-            crossing_ms=self.crossing_ms,
+            crossing_ms=crossing_ms,
             confidence=self.delegate.confidence,
         )
 

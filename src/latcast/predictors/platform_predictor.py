@@ -62,6 +62,10 @@ BETWEEN_DEVICES = {"cpu": 0.45, "gpu": 0.4, "npu": 0.25}
 """Standard deviation of a latency's logarithm between devices with one silicon, under one runtime and precision, by kind of unit.
 Of 21, 1 and 4 chips of which several devices are known it is 0.43, 0.37 and 0.16, each chip counted once; few say it."""
 
+CROSSING_SPREAD = 10.0
+"""Factor to either side of what crossings to the CPU are estimated to take: 10 of 12 networks of AI Hub's table lie within it,
+with a rate from the others; not so those whose operators on the CPU compute much."""
+
 MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
 """Types of kernels that a warning names, and their least share of the latency; the first is always named."""
 
@@ -274,12 +278,18 @@ class PlatformPredictor:
         """Return the predictor of a type; none for ``other``, whose kernels have nothing in common."""
         return None if name == "other" else self.kernels.get(name)
 
-    def bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper bound of networks, each (networks,), wider for what was not calibrated."""
+    def bounds_ms(self, estimates: NetworkEstimates, crossing_ms: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and upper bound of networks, each (networks,), wider for what was not calibrated.
+
+        Args:
+            estimates: Of the networks.
+            crossing_ms: What crossings between the unit and the CPU add to each.
+        """
         low_ms, high_ms = self.calibrated_bounds_ms(estimates)
         low_ms = np.minimum(low_ms, estimates.latency_ms * UNPREDICTED_LOW**estimates.unpredicted_share)
         high_ms = np.maximum(high_ms, estimates.latency_ms * UNPREDICTED_HIGH**estimates.unpredicted_share)
-        return low_ms * (1 - estimates.doubtful_share), high_ms
+        low_ms = low_ms * (1 - estimates.doubtful_share)
+        return low_ms + crossing_ms / CROSSING_SPREAD, high_ms + crossing_ms * CROSSING_SPREAD
 
     def calibrated_bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
         """Return the bounds that networks like those trained on calibrated, each (networks,)."""
@@ -365,12 +375,14 @@ class PlatformPredictor:
             estimates = self._device_estimates(workload.on_devices(self.device), self.device)
         else:
             estimates = self.estimate_table(workload.table)
-        low, high = self.bounds_ms(estimates)
+        delegate = delegate_of(self.platform)
+        partitions = [None if delegate is None else workload.partition(index, delegate) for index in range(len(workload.graphs))]
+        crossings_ms = ~estimates.measured * np.array([each[0].crossing_ms if each else 0.0 for each in partitions])
+        low, high = self.bounds_ms(estimates, crossings_ms)
         limits: Sequence[str] = ()
         if breakdown:
             limit_ms = self.limit_ms(estimates.table.configurations)
             limits = [LIMITS[place] if most > 0 else "" for place, most in zip(limit_ms.argmax(1), limit_ms.max(1), strict=True)]
-        delegate = delegate_of(self.platform)
         predictions = []
         for index, graph in enumerate(workload.graphs):
             busy, places = workload.busy[index]
@@ -378,16 +390,16 @@ class PlatformPredictor:
             covered, outside = estimates.covered[places], estimates.outside[places]
             parts: Partitioning | None = None
             left = left_with_reorders = np.zeros(len(busy), dtype=bool)
-            if delegate is not None:
-                parts, left, left_with_reorders = workload.partition(index, delegate)
+            if (found := partitions[index]) is not None:
+                parts, left, left_with_reorders = found
             measured = bool(estimates.measured[index])
             idle = parts is not None and not parts.partitions and not parts.delegate.whole and not measured
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms
-            whole_ms = float(kernel_ms.sum()) + constant_ms or 1.0
+            factor, crossing_ms = float(estimates.correction[index]), float(crossings_ms[index])
+            whole_ms = float(kernel_ms.sum()) + constant_ms + crossing_ms / factor or 1.0
             shares = kernel_ms / whole_ms
             warnings, notes = self._warnings(workload, index, shares, ~covered, covered & outside)
-            factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             if workload.precision_remark(index, self.platform.precision):
                 # A runtime may run the file as stored, faster or slower by at most the ratio of bytes.
@@ -404,13 +416,13 @@ class PlatformPredictor:
                     f"{share:.0f} % of the latency is overhead that larger networks showed; "
                     f"so small a network may take as little as {milliseconds(low_ms)} ms"
                 )
-            covered_share, on_cpu = float(estimates.covered_share[index]), 0.0
+            covered_share, on_cpu = (1 - crossing_ms / latency_ms) * float(estimates.covered_share[index]), 0.0
             if parts is not None and parts.on_cpu:
                 # None of these kernels was measured on this platform, whatever their type.
                 covered_share = 0.0 if idle else max(0.0, covered_share - float(shares[left & covered].sum()))
-                on_cpu = float(shares[left].sum())
+                on_cpu = float(shares[left].sum()) + crossing_ms / latency_ms
                 covered = covered & ~left_with_reorders
-                warnings = [parts.sentence(), *warnings]
+                warnings = [parts.sentence(crossing_ms), *warnings]
             unlike = _operators(busy, ~covered).union(workload.unknown_operators[index])
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
@@ -426,7 +438,7 @@ class PlatformPredictor:
                 Prediction(
                     model=graph.name,
                     platform=self.platform.id,
-                    latency_ms=latency_ms if idle else float(estimates.latency_ms[index]),
+                    latency_ms=latency_ms if idle else float(estimates.latency_ms[index]) + crossing_ms,
                     low_ms=low_ms,
                     high_ms=high_ms,
                     coverage=Coverage(covered_share, tuple(sorted(unlike))),
@@ -438,9 +450,9 @@ class PlatformPredictor:
                     )
                     if breakdown
                     else (),
-                    overhead_ms=factor * constant_ms,
+                    overhead_ms=factor * constant_ms + crossing_ms,
                     level=self.interval.level,
-                    fallback=None if parts is None else parts.summary(),
+                    fallback=None if parts is None else parts.summary(crossing_ms),
                 )
             )
         return conditions.added_to(predictions, self, lambda: workload.start_features(self.platform.precision))

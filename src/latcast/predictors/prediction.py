@@ -151,7 +151,7 @@ class Prediction(Tabular):
         grade: The error that is to be expected, and why.
         warnings: What the user should know, a sentence each.
         kernels: In execution order; empty where they were not asked for (``breakdown=False``).
-        overhead_ms: Latency outside of kernels.
+        overhead_ms: Latency outside of kernels, the crossings to the CPU with it (``fallback.crossing_ms``).
         level: Percent of networks whose latency should lie in the interval; None where it is uncalibrated.
         fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
             known.
@@ -214,6 +214,11 @@ class Prediction(Tabular):
 
     def _caption(self) -> str:
         return ""
+
+    @property
+    def overhead_name(self) -> str:
+        """Return what :attr:`overhead_ms` is called where it is shown."""
+        return "overhead and crossings" if self.fallback is not None and self.fallback.crossing_ms else "overhead"
 
     def _interval(self) -> str:
         kind = "uncalibrated" if self.level is None else f"{self.level:g} %"

@@ -13,19 +13,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latcast.errors import BundleError
-from latcast.graph.ir import Graph, Node
+from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.memory import memory_of
+from latcast.kernels.memory import elements_3x3, memory_of
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.conditions import Start
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.reading import parse_json
 from latcast.records import WEIGHT_BYTES, Platform, Unit
+
+if TYPE_CHECKING:
+    from latcast.spaces.named_kernels import NamedKernels
 
 SHIPPED = Path(__file__).with_name("starts.json")
 """Models of platforms whose bundles have none, by runtime, unit and precision."""
@@ -51,22 +54,36 @@ def features_of(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules, pre
     """Return what decides a start, but for the latency, in the units of the terms' names."""
     busy = [kernel for kernel in kernels if not kernel.free]
     memory = memory_of(graph, rules, precision, kernels)
-    filters = [node.inputs[1] for node in graph.nodes if node.op_type == "Conv" and _is_dense_3x3(node)]
     return {
         "constant": 1.0,
         "kernels": float(len(busy)),
         "distinct": float(len({kernel.key for kernel in busy})),
         "nodes": float(len(graph.nodes)),
         "weights_mb": memory.weights_bytes / 1e6,
-        "weights_3x3_mb": sum(graph.tensors[name].elements for name in filters) * WEIGHT_BYTES.get(precision, 4) / 1e6,
+        "weights_3x3_mb": elements_3x3(graph) * WEIGHT_BYTES.get(precision, 4) / 1e6,
         "activations_mb": memory.peak_activations_bytes / 1e6,
         "mmacs": graph_macs(graph) / 1e6,
     }
 
 
-def _is_dense_3x3(node: Node) -> bool:
-    found = node.attributes
-    return found.get("kernel_shape") == (3, 3) and found.get("strides", (1, 1)) == (1, 1) and found.get("group", 1) == 1
+def features_of_named(found: NamedKernels, precision: str) -> list[dict[str, float]]:
+    """Return what decides the start of each named network, as :func:`features_of` does, from their table."""
+    import numpy as np
+
+    table, distinct = found.table, len(found.table.kernel_types)
+    pairs = np.unique(table.network * distinct + table.kernel)
+    graphs, weight_bytes = found.graphs, WEIGHT_BYTES.get(precision, 4)
+    columns = {
+        "constant": np.ones(table.networks),
+        "kernels": np.bincount(table.network, minlength=table.networks),
+        "distinct": np.bincount(pairs // distinct, minlength=table.networks),
+        "nodes": graphs["nodes"],
+        "weights_mb": (graphs["weights"] * weight_bytes + graphs["other_bytes"]) / 1e6,
+        "weights_3x3_mb": graphs["weights_3x3"] * weight_bytes / 1e6,
+        "activations_mb": found.activations_bytes(precision) / 1e6,
+        "mmacs": graphs["macs"] / 1e6,
+    }
+    return [dict(zip(columns, row, strict=True)) for row in np.stack(list(columns.values()), axis=1).tolist()]
 
 
 @dataclass(frozen=True)

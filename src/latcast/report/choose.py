@@ -27,12 +27,13 @@ from latcast.networks import Model, ModelOptions, models_listed, read_model, rea
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Coverage, Grade, Prediction
+from latcast.predictors.starts import features_of_named
 from latcast.predictors.workload import Workload
 from latcast.spaces.accuracies import TRAINED_ON
-from latcast.spaces.catalogue import NetworkSummary, build, model
+from latcast.spaces.catalogue import NetworkSummary, model
 from latcast.spaces.catalogue import models as named_models
 from latcast.spaces.lineages import lineage_of
-from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
+from latcast.spaces.named_kernels import NamedKernels, Watch, named_crossings, named_kernels
 from latcast.tables import Rows, Tabular, plain_fields
 
 CERTAINTY = 0.9
@@ -366,14 +367,9 @@ class _Column:
         found: NamedKernels = named_kernels(predictor.rules, watch)
         networks = [rated.get(each.name, replace(each, top1_percent=None)) for each in found.networks]
         names = [each.name for each in networks]
-
-        def start_features() -> list[dict[str, float]]:
-            graphs = []
-            for place, name in enumerate(names):
-                graphs.append(build(model(name)))
-                watch(place + 1, len(names))
-            return Workload(graphs, predictor.rules).start_features(predictor.platform.precision)
-
+        precision, delegate = predictor.platform.precision, delegate_of(predictor.platform)
+        crossings = np.zeros((len(names), 2)) if delegate is None else named_crossings(delegate, watch)
+        crossing_ms = [0.0 if delegate is None else delegate.crossing_ms(*each) for each in crossings.tolist()]
         facts = _Networks(
             names,
             np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
@@ -381,17 +377,20 @@ class _Column:
             np.array([1e6 * each.million_parameters for each in networks]),
             [lineage_of(model(name)) for name in names],
         )
-        return cls.of_table(facts, predictor, start_features, found.table, found.memory_bytes(predictor.platform.precision))
+        start_features = partial(features_of_named, found, precision)
+        return cls.of_table(facts, predictor, start_features, found.table, found.memory_bytes(precision), np.array(crossing_ms))
 
     @classmethod
     def of_table(
         cls, networks: _Networks, predictor: PlatformPredictor, start_features: Callable[[], Sequence[Mapping[str, float]]],
-        table: KernelTable, memory_bytes: np.ndarray,
+        table: KernelTable, memory_bytes: np.ndarray, crossing_ms: np.ndarray,
     ) -> _Column:  # fmt: skip
         estimates = predictor.estimate_table(table)
+        crossing_ms = crossing_ms * ~estimates.measured
+        latency_ms = estimates.latency_ms + crossing_ms
         return cls(
-            networks, predictor, start_features, memory_bytes, estimates.latency_ms, *predictor.bounds_ms(estimates),
-            estimates.covered_share, predictor.grades(estimates, networks.lineages),
+            networks, predictor, start_features, memory_bytes, latency_ms, *predictor.bounds_ms(estimates, crossing_ms),
+            estimates.covered_share * (1 - crossing_ms / latency_ms), predictor.grades(estimates, networks.lineages),
         )  # fmt: skip
 
     def kept_ms(self, certainty: float) -> np.ndarray:
@@ -430,7 +429,10 @@ def _own_columns(
         parts = zip(graphs, workload.kernels, strict=True)
         memory = np.array([memory_of(graph, each.rules, precision, found).total_bytes for graph, found in parts])
         networks = _Networks(names, accuracy, macs, parameters, workload.lineages)
-        columns.append(_Column.of_table(networks, each, partial(workload.start_features, precision), workload.table, memory))
+        delegate = delegate_of(each.platform)
+        crossing_ms = [workload.partition(place, delegate)[0].crossing_ms if delegate else 0.0 for place in range(len(graphs))]
+        start_features = partial(workload.start_features, precision)
+        columns.append(_Column.of_table(networks, each, start_features, workload.table, memory, np.array(crossing_ms)))
     return columns
 
 
@@ -495,4 +497,4 @@ def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: S
         return []
     graph = next((each for each in graphs or () if each.name == pick.name), None) or read_model(pick.name)
     parts = {platform: partition(graph, delegate) for platform, delegate in delegates.items()}
-    return [f"{pick.name} on {platform}: {each.sentence()}" for platform, each in parts.items() if each.on_cpu]
+    return [f"{pick.name} on {platform}: {each.sentence(each.crossing_ms)}" for platform, each in parts.items() if each.on_cpu]

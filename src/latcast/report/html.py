@@ -171,7 +171,7 @@ def icicle(found: Prediction) -> Cell:
             place = place.cells[-1]
         place.cells.append(Cell(kernel.kernel_type if kernel.module else kernel.name, kernel.latency_ms, limit=kernel.limit))
     if found.overhead_ms > 0:
-        root.cells.append(Cell("overhead", found.overhead_ms, limit="overhead"))
+        root.cells.append(Cell(found.overhead_name, found.overhead_ms, limit="overhead"))
     _sum_up(root)
     whole_ms = root.latency_ms or 1.0
     _trim(root, SMALLEST_SHARE * whole_ms)
