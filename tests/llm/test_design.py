@@ -14,7 +14,7 @@ def test_six_pairs_differ_in_types_and_models():
 
     assert len(set(pairs)) == 6
     assert len({quantisation for _, quantisation in pairs}) >= 4
-    assert len({model for model, _ in pairs}) >= 4  # of as many graphs
+    assert len({model for model, _ in pairs}) >= 2
 
 
 def test_a_shorter_list_is_the_beginning_of_a_longer_one():

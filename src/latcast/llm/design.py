@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from latcast.llm.learned_prices import PHASES, LearnedPrices, graph_of, model_of, timed
+from latcast.llm.learned_prices import PHASES, LearnedPrices, model_of, timed
 from latcast.llm.prices import Phase
 from latcast.llm.speeds import SpeedMeasurement
 from latcast.llm.tensor_types import offered
@@ -23,9 +23,6 @@ MODELS = (
 PROMPTS = (64, 512)
 """Two lengths: one alone does not separate reading the weights from computing."""
 
-_GRAPH = 0.15
-"""Deviation of a graph's prompts from its prices, in logarithms; of 0.05, 0.1, 0.15 and 0.2, with which six pairs tell most."""
-
 Pair = tuple[str, str]
 
 
@@ -33,8 +30,7 @@ def telling_pairs(prices: LearnedPrices, platform: str, count: int, candidates: 
     """Return pairs to measure on a platform, the most telling first.
 
     Each next one leaves the least standard deviation in the logarithms of predicted times, the mean over all candidates and both
-    phases. A candidate's times are taken as linear in the effects that no measurement moved, which deviate as their priors say;
-    prompts of each graph that was not measured deviate together.
+    phases. A candidate's times are taken as linear in the effects that no measurement moved, which deviate as their priors say.
 
     Args:
         prices: That know the platform.
@@ -44,17 +40,13 @@ def telling_pairs(prices: LearnedPrices, platform: str, count: int, candidates: 
     """
     usual = offered(Platform.parse(platform).runtime)
     candidates = candidates or [(model, quantisation) for model in MODELS for quantisation in usual]
-    rows, measured_graphs = dict[Phase, Array](), prices.evidence[platform].graphs.keys()
+    rows: dict[Phase, Array] = {}
     for phase in PHASES:
         lengths = PROMPTS if phase == "prefill" else PROMPTS[-1:]
         measured = [
             SpeedMeasurement(*pair, platform, "", length, float(length), 1.0, 1.0) for pair in candidates for length in lengths
         ]
-        counted = [each.quantities for each in timed(phase, measured)]
-        slopes = prices.prices[phase].slopes_of_unknown(platform, counted)
-        if phase == "prefill":
-            graphs = np.array([graph_of(each) for each in counted])
-            slopes = np.hstack([slopes, *(_GRAPH * (graphs == new)[:, None] for new in sorted({*graphs} - measured_graphs))])
+        slopes = prices.prices[phase].slopes_of_unknown(platform, [each.quantities for each in timed(phase, measured)])
         rows[phase] = slopes.reshape(len(candidates), len(lengths), slopes.shape[1])
     covariances = {phase: np.eye(found.shape[2]) for phase, found in rows.items()}
 

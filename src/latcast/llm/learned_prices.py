@@ -160,7 +160,7 @@ class LearnedPrices:
         share = of_row.get(kind, of_row.get(kind.partition("-")[0], 0.0))
         for workload, own in zip(workloads, self.prices[phase].seconds_by_term(platform, workloads), strict=True):
             situation = self.situation(phase, platform, own)
-            longer = math.exp(evidence.graphs.get(graph_of(workload), 0.0)) if phase == "prefill" else 1.0
+            longer = math.exp(evidence.graphs.get(_graph_of(workload), 0.0)) if phase == "prefill" else 1.0
             if share and (line := self.by_line(phase, platform, workload)):
                 longer *= (line / (longer * sum(own.values()))) ** share
             longer *= max(1.0, self._least_seconds(phase, platform, workload) / (longer * sum(own.values())))
@@ -174,7 +174,8 @@ class LearnedPrices:
         machine = self.machines[platform]
         if phase == "decode" and machine.bandwidth_gb_s and not machine.profiled:  # stacks of layers may lie in a cache
             return (work_of(phase, workload) + workload.get(("cache",), 0.0)) / machine.bandwidth_gb_s
-        if phase == "prefill" and machine.compute_tops and not self.evidence[platform].pairs:
+        in_int8 = machine.kind == "gpu-openvino"  # at more than the peak, which is of half precision
+        if phase == "prefill" and machine.compute_tops and not in_int8 and not self.evidence[platform].pairs:
             return work_of(phase, workload) / machine.compute_tops
         return 0.0
 
@@ -287,8 +288,7 @@ def line_through(phase: Phase, rows: Sequence[Timed]) -> Line | None:
     return float(f"{constant:.4g}"), float(f"{slope:.4g}")
 
 
-def graph_of(quantities: Mapping[Term, float]) -> str:
-    """Return the name of a graph, by its number of kernels."""
+def _graph_of(quantities: Mapping[Term, float]) -> str:
     return f"{quantities['kernel',]:g}"
 
 
@@ -300,7 +300,7 @@ def _evidence_of(measurements: Sequence[SpeedMeasurement], prices: PriceList) ->
     for row in rows["prefill"]:
         (parts,) = prices.seconds_by_term(row.platform, [row.quantities])
         error = math.log(row.seconds / sum(parts.values()))
-        off[graph_of(row.quantities)].append((row.weight, max(-_FURTHEST, min(_FURTHEST, error))))
+        off[_graph_of(row.quantities)].append((row.weight, max(-_FURTHEST, min(_FURTHEST, error))))
     return Evidence(
         len({pair_of(each) for each in measurements}),
         {phase: max(lengths) for phase, lengths in having.items() if lengths},
