@@ -176,7 +176,8 @@ def train_without(benchmark: MeasuredBenchmark, family: str, training: Training)
     if source == ALONE:
         rest, source = replace(rest, networks=(), profiled=()), "kernels"
     try:
-        return Trainer(benchmark.platform, benchmark.rules, source, training.model, training.seed).fit(rest)
+        trainer = Trainer(benchmark.platform, benchmark.rules, source, training.model, training.seed)
+        return trainer.fit_with_held_out(rest, [sample.lineage for sample in rest.networks])[0]
     except TrainingError as problem:
         raise TrainingError(f"without {family}: {problem}") from problem
 

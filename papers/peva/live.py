@@ -105,7 +105,8 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched)
         part = restrict(data, keep)
         for title, learn_from, kind in LEARNERS:
             watch(Stage(f"learning from {size} synthetic networks", place / len(sizes)))
-            predictor = Trainer(platform, rules, learn_from, kind, SEED).fit(part)
+            trainer = Trainer(platform, rules, learn_from, kind, SEED)
+            predictor, _ = trainer.fit_with_held_out(part, [sample.lineage for sample in part.networks])
             found = judge(predictor.estimate([sample.kernels for sample in tested]).latency_ms, actual_ms)
             rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), error.percent))
     note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"

@@ -15,6 +15,7 @@ from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.kernels.types.movement import COPY_FORMS
 from latcast.predictors.analytical import (
+    COLD_TERMS,
     DEPTH,
     GATHERED,
     LOOPS,
@@ -394,6 +395,13 @@ def test_elements_of_int8_are_a_byte_each() -> None:
     [found] = throughputs(AnalyticalTerms({POOLED: ANY}), "int8")
 
     assert found.rates == pytest.approx((100.0, 10.0, 2.5))
+
+
+def test_rates_are_those_of_long_networks_in_which_all_caches_are_cold() -> None:
+    [found] = throughputs(AnalyticalTerms({POOLED: np.append(ANY, [4e-7, 0.001])}, (*TERMS, *COLD_TERMS)), "fp32")
+
+    assert found.rates == pytest.approx((100.0, 40.0, 5.0))
+    assert found.kernel_us == pytest.approx(6.0)
 
 
 def test_what_costs_nothing_has_no_rate() -> None:

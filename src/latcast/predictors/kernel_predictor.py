@@ -198,6 +198,21 @@ class KernelPredictor:
         near_ms = self.regressor.predict(feature_matrix(kind, near, self.features, coldness))
         return near_ms * base_ms / self._base_ms(analytical, near, coldness)
 
+    def latency_by_coldness_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Return the latency of kernels at levels of coldness, (levels, kernels); a regressor that does not see it is asked once.
+
+        Args:
+            analytical, configurations: As for :meth:`latency_ms`.
+            levels: (levels,).
+        """
+        if COLDNESS in (self.features or ()):
+            repeated, coldness = np.tile(configurations, (len(levels), 1)), np.repeat(levels, len(configurations))
+            return self.latency_ms(analytical, repeated, coldness).reshape(len(levels), len(configurations))
+        trained, _ = self._in_trained_batches(configurations)
+        cold_ms = self._base_ms(analytical, trained, 1.0)
+        by_level = np.stack([self._base_ms(analytical, trained, float(level)) for level in levels])
+        return np.asarray(self.latency_ms(analytical, configurations) * by_level / cold_ms)
+
     def _in_trained_batches(self, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         """Return kernels with no more images than were trained on, and how many such batches they are, (kernels,).
 
@@ -275,6 +290,7 @@ def fit_kernel_predictor(
     analytical: AnalyticalTerms,
     *,
     coldness: np.ndarray | None = None,
+    sees_coldness: bool = True,
     model: str = ANALYTICAL_GBDT,
     seed: int = 0,
     tune: bool = False,
@@ -286,14 +302,15 @@ def fit_kernel_predictor(
         configurations: (samples, fields).
         latency_ms: (samples,).
         analytical: Terms already fitted to these samples.
-        coldness: (samples,); the feature is left out where None.
+        coldness: (samples,); 1 where None.
+        sees_coldness: Whether it is a feature, too.
         model: One of :func:`kernel_models`.
         seed: For bootstrap and shuffling.
         tune: Whether to choose hyper-parameters by cross-validation.
     """
     kind = kernel_type(name)
     low, high = configurations.min(axis=0), configurations.max(axis=0)
-    names = feature_names(kind) if coldness is None else (*feature_names(kind), COLDNESS)
+    names = (*feature_names(kind), COLDNESS) if coldness is not None and sees_coldness else feature_names(kind)
     at = 1.0 if coldness is None else coldness
     regressor: Regressor | None = None
     if model != ANALYTICAL and len(latency_ms) >= FEW_SAMPLES:

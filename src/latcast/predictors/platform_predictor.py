@@ -179,12 +179,10 @@ class PlatformPredictor:
         parts = [np.zeros((len(levels), 0))]
         for name, rows in configurations.items():
             predictor = self.kernels.get(name)
-            repeated, coldness = np.tile(rows, (len(levels), 1)), np.repeat(levels, len(rows))
             if predictor is None:
-                latency_ms = self.analytical.latency_ms(kernel_type(name), repeated, coldness)
+                parts.append(np.stack([self.analytical.latency_ms(kernel_type(name), rows, float(level)) for level in levels]))
             else:
-                latency_ms = predictor.latency_ms(self.analytical, repeated, coldness)
-            parts.append(latency_ms.reshape(len(levels), len(rows)))
+                parts.append(predictor.latency_by_coldness_ms(self.analytical, rows, levels))
         return np.concatenate(parts, axis=1)
 
     def estimate(self, networks: Sequence[Sequence[Kernel]]) -> Estimates:

@@ -61,7 +61,13 @@ from latcast.training.samples import (
 FEWEST_KERNELS, FEWEST_TO_CALIBRATE, FEWEST_TO_HOLD_OUT = 10, 5, 10
 """Timed kernels to train on, networks for calibration terms, and networks of which some can be held out."""
 
+MOST_ERROR = 0.5
+"""An error beyond this counts as this where ways to train are compared, so that no single network decides."""
+
 LEARN_FROM = ("operators", "kernels", "networks")
+
+NOTHING, PRICES, EVERYTHING = COLDNESS_IN = ("nothing", "prices", "prices and regressors")
+"""What of a kernel's latency may depend on how cold its network leaves the caches, in the order in which they are tried."""
 
 
 def chosen_model(learn_from: str, model: str | None = None) -> str:
@@ -101,6 +107,7 @@ class Trainer:
         seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation.
         l2_bytes: Size of a core's own last cache.
+        coldness_in: One of :data:`COLDNESS_IN`; :meth:`chosen` finds which.
     """
 
     platform: Platform
@@ -110,6 +117,7 @@ class Trainer:
     seed: int = 0
     tune: bool = False
     l2_bytes: float = DEFAULT_L2_BYTES
+    coldness_in: str = NOTHING
 
     def fit(self, data: TrainingData) -> PlatformPredictor:
         """Return a predictor trained on all samples."""
@@ -135,24 +143,50 @@ class Trainer:
         return found
 
     def fit_with_held_out(self, data: TrainingData, groups: Sequence[str]) -> tuple[PlatformPredictor, HeldOut | None]:
-        """Return what :meth:`fit` and :meth:`held_out` do; None in place of the second where the networks are too few."""
+        """Return what :meth:`fit` and :meth:`held_out` of the :meth:`chosen` trainer do.
+
+        None in place of the second where the networks are too few.
+        """
         if len(data.networks) < FEWEST_TO_HOLD_OUT:
             return self.fit(data), None
         # There may be enough to train on all, but not on all but a part.
         try:
-            return self.fit(data), self.held_out(data, groups)
+            trainer, held_out = self.chosen(data, groups)
+            return trainer.fit(data), held_out
         except TrainingError:
             return self.fit(data), None
 
+    def chosen(self, data: TrainingData, groups: Sequence[str]) -> tuple[Trainer, HeldOut]:
+        """Return the trainer whose kernels depend on coldness where that helps, with its predictions of networks held out.
+
+        What is tried later in :data:`COLDNESS_IN` has to be better on whole networks by more than a standard error of the mean
+        difference. On a GPU nothing is tried: its kernels take as long in short networks as in long ones.
+
+        Args:
+            data, groups: As for :meth:`held_out`.
+        """
+        whole = np.array([sample.whole for sample in data.networks])
+        actual_ms = np.array([sample.latency_ms for sample in data.networks])
+
+        def errors(found: HeldOut) -> np.ndarray:
+            return np.minimum(np.abs(found.latency_ms / actual_ms - 1), MOST_ERROR)[whole if whole.any() else ~whole]
+
+        best = replace(self, coldness_in=NOTHING)
+        held_out = best.held_out(data, groups)
+        if self.learn_from != "operators" or unit_kind(self.platform.unit) == "gpu":
+            return best, held_out
+        for coldness_in in (PRICES, EVERYTHING):
+            trainer = replace(self, coldness_in=coldness_in)
+            found = trainer.held_out(data, groups)
+            gain = errors(held_out) - errors(found)
+            if gain.mean() > gain.std() / np.sqrt(len(gain)):
+                best, held_out = trainer, found
+        return best, held_out
+
     @property
     def _coldness(self) -> Coldness | None:
-        """Return how caches cool down where kernels are timed in networks that run again and again, on a CPU; else None.
-
-        A GPU's kernels take as long in short networks as in long ones.
-        """
-        if self.learn_from != "operators" or unit_kind(self.platform.unit) == "gpu":
-            return None
-        return Coldness(l2_bytes=self.l2_bytes)
+        """Return how caches cool down; None where that does not count."""
+        return None if self.coldness_in == NOTHING else Coldness(l2_bytes=self.l2_bytes)
 
     def _coldness_of(self, networks: Sequence[NetworkSample], table: KernelTable) -> np.ndarray | None:
         """Return the coldness of measured networks, (networks,); None where it does not matter."""
@@ -198,6 +232,7 @@ class Trainer:
                 found.latency_ms,
                 analytical,
                 coldness=found.coldness if coldness else None,
+                sees_coldness=self.coldness_in == EVERYTHING,
                 model=model,
                 seed=self.seed,
                 tune=self.tune,
