@@ -17,7 +17,7 @@ from papers.harness import Cell, PaperTable
 
 __all__ = ["Analyse", "AsJson", "Data", "Draw", "Fresh", "Jobs", "Only", "Plot", "report", "working"]
 
-Data = Annotated[Path, typer.Option("--data", help="Folder of the published files.")]
+Data = Annotated[Path, typer.Option("--data", help="Folder of the published files.", metavar="DIR")]
 Only = Annotated[
     str, typer.Option("--only", help='Tables and figures, such as "table 8,figure 9". [default: all there is]', metavar="NAMES")
 ]

@@ -20,7 +20,7 @@ UNTUNED = "only Lasso's hyper-parameter chosen by cross-validation (8 settings),
 
 
 def command(
-    data: Annotated[Path | None, typer.Option("--data", help="Folder of the dataset's CSV files.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Folder of the dataset's CSV files.", metavar="DIR")] = None,
     analyse: Analyse = False,
     only: Only = "",
     seeds: Annotated[int, typer.Option("--seeds", help="Splits that each figure is the mean of.", min=1)] = 2,

@@ -14,7 +14,11 @@ from papers.command import AsJson, Only, Plot, report, working
 def command(
     data: Annotated[
         Path,
-        typer.Option("--data", help="Folder of sweeps: cache files of Kernel Tuner, or what latcast workgroups measure wrote."),
+        typer.Option(
+            "--data",
+            help="Folder of sweeps: cache files of Kernel Tuner, or what latcast workgroups measure wrote.",
+            metavar="DIR",
+        ),
     ],
     only: Only = "",
     plot: Plot = None,

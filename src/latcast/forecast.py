@@ -167,7 +167,7 @@ def meaning_of(
             each = (f" for {precision}" if precision else "") + (" of each unit" if len(taken) > 1 else "")
             note = (
                 f"'{text}' names {len(named.platforms)} platforms; the best known{each} is taken; "
-                f"all: latcast platforms '{text}'{_unmeasured_units(named)}"
+                f"all: latcast platforms '{text}'{_unmeasured_units(named, known)}"
             )
         if others := [word for word in named.said if without_version(word) != word and word not in words_of_platform(taken[0])]:
             note += f"{'; ' if note else ''}{others[0]} was not measured there, {taken[0].split('/')[1]} answers"
@@ -184,15 +184,16 @@ def meaning_of(
     return Meaning(named.platforms, taken, found, note, named.alike)
 
 
-def _unmeasured_units(named: Named) -> str:
+def _unmeasured_units(named: Named, known: Sequence[str]) -> str:
     """Return the end of a note: the units of a device on which nothing was measured, where none was named."""
     from latcast.chips.chip_names import chips_of
+    from latcast.predictors.platform_names import platforms_of
 
-    measured = {Unit.parse(name.split("/")[2]).kind for name in named.platforms}
+    measured = {Unit.parse(name.split("/")[2]).kind for name in platforms_of(named.device, named.entries, known)}
     others = [
         kind for kind in UNIT_KINDS if kind not in measured and any(c.has(kind) for e in named.entries for c in chips_of(e))
     ]
-    if not others or not measured.isdisjoint(named.said):
+    if not others or not {Unit.parse(word).kind for word in named.said}.isdisjoint(UNIT_KINDS):
         return ""
     units = " and ".join(each.upper() for each in others)
     return f"; nothing was measured on its {units}, which the chip answers for: '{named.device} {others[0]}'"

@@ -282,6 +282,22 @@ def test_another_version_of_the_runtime_answers_and_that_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "unmeasured"),
+    [
+        ("galaxy s10", "; nothing was measured on its NPU, which the chip answers for: 'galaxy s10 npu'"),
+        ("galaxy s10 int8", "; nothing was measured on its NPU, which the chip answers for: 'galaxy s10 npu'"),
+        ("galaxy s10 cpu", ""),
+        ("galaxy s10 1large", ""),
+    ],
+)
+def test_units_on_which_nothing_was_measured_are_named_where_no_unit_is_said(text: str, unmeasured: str) -> None:
+    notes: list[str] = []
+    resolve_platforms([text], notes.append)
+
+    assert notes[0].endswith(f"all: latcast platforms '{text}'{unmeasured}")
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("gpu", "'gpu' names no device"),
