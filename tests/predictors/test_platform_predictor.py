@@ -299,6 +299,8 @@ class TestWarnings:
 
         assert as_stored.warnings[0].startswith("the file is quantised to int8, the platform runs fp32; ")
         assert "'DEVICE int8'" in as_stored.warnings[0]
+        assert as_stored.grade.why == "its file is of another precision"
+        assert as_stored.grade.expected_error_pct > 2 * as_real.grade.expected_error_pct
         # It may run in int8: with a quarter of the bytes, at most four times as fast.
         assert (as_stored.low_ms, as_stored.high_ms) == pytest.approx((as_real.low_ms / 4, as_real.high_ms))
 

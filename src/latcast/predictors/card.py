@@ -170,7 +170,7 @@ FEWEST_NETWORKS = 8
 
 def graded(
     card: Mapping[str, Any], low_ms: float, high_ms: float, level: float | None, *, lineage: str = "", recalled: bool = False,
-    measured: bool = False, overhead: float = 0.0, elsewhere: float = 0.0, unlike: float = 0.0,
+    measured: bool = False, overhead: float = 0.0, elsewhere: float = 0.0, unlike: float = 0.0, converted: bool = False,
 ) -> Grade:  # fmt: skip
     """Return what is to be expected of a prediction: the width of its interval, and the error on networks held out as it is.
 
@@ -185,6 +185,8 @@ def graded(
         overhead: Part of the latency, from 0 to 1, that is a constant of the platform.
         elsewhere: Part that is estimated for what the delegate leaves to the CPU.
         unlike: Part by kernels unlike those learned from.
+        converted: Whether its file is stored in another precision than the platform's; errors on networks held out are not of
+            such files.
     """
     error = ERROR_OF_WIDTH * math.log(high_ms / low_ms) if 0 < low_ms < high_ms else 0.0
     if measured:
@@ -192,7 +194,7 @@ def graded(
     learned, seen = len(card.get(TRAINING_KEYS) or ()), card.get(TRAINING_LINEAGES) or ()
     new = bool(seen) and lineage not in seen and not recalled
     erratic = (card.get("mape") or 0.0) > ERRATIC_PERCENT
-    judged = _held_out_as(card, recalled=recalled and not erratic, new=new or erratic)
+    judged = None if converted else _held_out_as(card, recalled=recalled and not erratic, new=new or erratic)
     if judged is not None:
         mape, count = judged
         weight = MOST_WEIGHT * (1.0 if erratic else count / (count + HALF_HELD_OUT))
@@ -201,6 +203,8 @@ def graded(
     error += UNPREDICTED_ERROR * max(elsewhere, unshown)
     if level is None:
         why = "never calibrated"
+    elif converted:
+        why = "its file is of another precision"
     elif high_ms > 0.99 * WIDEST * low_ms:
         why = "hardly known, perhaps ten times as fast or slow"
     elif elsewhere >= LARGE_SHARE:

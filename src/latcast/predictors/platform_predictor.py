@@ -399,7 +399,8 @@ class PlatformPredictor:
             shares = kernel_ms / whole_ms
             warnings, notes = self._warnings(workload, index, shares, ~covered, covered & outside)
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
-            if workload.precision_remark(index, self.platform.precision):
+            converted = bool(workload.precision_remark(index, self.platform.precision))
+            if converted:
                 # A runtime may run the file as stored, faster or slower by at most the ratio of bytes.
                 stored, run = (WEIGHT_BYTES.get(each, 4.0) for each in (graph.precision, self.platform.precision))
                 fewest = min(stored, graph.mean_weight_bytes or stored)
@@ -425,7 +426,7 @@ class PlatformPredictor:
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
                 recalled=bool(estimates.recalled[index]), measured=measured,
-                overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share,
+                overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share, converted=converted,
             )  # fmt: skip
             weak = card_warnings(self.card)
             # The platform's own weakness does not matter to a network that is predicted well all the same.
