@@ -17,10 +17,6 @@ import numpy as np
 from latcast.graph.ir import Graph, Node, Shape
 
 
-def _role(node: Node, tensor: str) -> tuple[str, int]:
-    return node.op_type, node.inputs.index(tensor)
-
-
 def synthetic_weights(graph: Graph, *, seed: int = 0, compressible: bool = False) -> Mapping[str, np.ndarray]:
     """Return the values for every weight of the graph, scaled so that activations neither explode nor turn subnormal.
 
@@ -77,7 +73,7 @@ def _normal(shape: Shape, rng: np.random.Generator, pool: np.ndarray) -> np.ndar
 def _draw(graph: Graph, name: str, reader: Node | None, seed: int, *, compressible: bool) -> np.ndarray:
     tensor = graph.tensors[name]
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    op_type, position = _role(reader, name) if reader is not None else ("", 0)
+    op_type, position = (reader.op_type, reader.inputs.index(name)) if reader is not None else ("", 0)
     if (op_type == "BatchNormalization" and position in (1, 4)) or ("Normalization" in op_type and position == 1):
         if not compressible:
             values = rng.uniform(0.8, 1.2, tensor.shape)

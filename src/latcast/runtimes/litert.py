@@ -141,7 +141,11 @@ class LiteRtFileSession(LiteRtCpuSession):
             known = slot.name in file.shapes or slot.name in file.values
             shape = file.shape_of(slot) if known else tuple(int(size) for size in detail["shape"])
             if shape != tuple(detail["shape"]):
-                self._resize(detail["index"], shape)
+                try:
+                    self._interpreter.resize_tensor_input(detail["index"], shape)
+                    self._interpreter.allocate_tensors()
+                except (RuntimeError, ValueError) as problem:
+                    raise RuntimeFailure(f"LiteRT failed to give a shape to '{self.graph.name}': {message(problem)}") from problem
         self._input_details = self._interpreter.get_input_details()
         self._output_details = self._interpreter.get_output_details()
         now = [
@@ -149,13 +153,6 @@ class LiteRtFileSession(LiteRtCpuSession):
             for slot, detail in zip(slots, self._input_details, strict=True)
         ]
         file.started(now, self.set_inputs)
-
-    def _resize(self, index: int, shape: Sequence[int]) -> None:
-        try:
-            self._interpreter.resize_tensor_input(index, shape)
-            self._interpreter.allocate_tensors()
-        except (RuntimeError, ValueError) as problem:
-            raise RuntimeFailure(f"LiteRT failed to give a shape to '{self.graph.name}': {message(problem)}") from problem
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
         self._inputs = list(inputs)

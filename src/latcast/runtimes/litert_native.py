@@ -171,7 +171,12 @@ class LoadedModel:
         options = self._made("Options", "LiteRtCreateOptions")
         _call("LiteRtSetOptionsHardwareAccelerators", options, ctypes.c_int(accelerator))
         for identifier, text in texts.items():
-            self._add_options(options, identifier, text)
+            c = ctypes.CDLL(None)  # the library frees the text with the C function that it is given
+            c.strdup.restype = ctypes.c_void_p
+            opaque = _Pointer()
+            payload = _Pointer(c.strdup(ctypes.c_char_p(text.encode())))
+            _call("LiteRtCreateOpaqueOptions", ctypes.c_char_p(identifier.encode()), payload, c.free, ctypes.byref(opaque))
+            _call("LiteRtAddOpaqueOptions", options, opaque)
         self._compiled = self._made("CompiledModel", "LiteRtCreateCompiledModel", environment, model, options)
         signature = _Pointer()
         _call("LiteRtGetModelSignature", model, ctypes.c_size_t(0), ctypes.byref(signature))
@@ -184,15 +189,6 @@ class LoadedModel:
         _call(function, *arguments, ctypes.byref(handle))
         self._handles.append((kind, handle))
         return handle
-
-    def _add_options(self, options: _Pointer, identifier: str, text: str) -> None:
-        """Hand over options as TOML; the library frees the text with the C function it is given."""
-        c = ctypes.CDLL(None)
-        c.strdup.restype = ctypes.c_void_p
-        opaque = _Pointer()
-        payload = _Pointer(c.strdup(ctypes.c_char_p(text.encode())))
-        _call("LiteRtCreateOpaqueOptions", ctypes.c_char_p(identifier.encode()), payload, c.free, ctypes.byref(opaque))
-        _call("LiteRtAddOpaqueOptions", options, opaque)
 
     def _buffers(self, environment: _Pointer, signature: _Pointer, side: str) -> Any:
         """Return memory for all inputs or all outputs, as the compiled model asks for it."""

@@ -139,22 +139,6 @@ def _stripped(buffer: Buffer, at: int, end: int, message: str, budget: Budget) -
     return b"".join((*parts, buffer[copied:end])) if parts else None
 
 
-def _walk(buffer: Buffer) -> onnx.ModelProto:
-    model, budget = onnx.ModelProto(), Budget()
-    header: list[bytes] = []
-    graphs: list[bytes] = []
-    for number, start, body, stop in _fields(buffer, 0, len(buffer)):
-        if number == _MODEL_GRAPH:
-            graph = _stripped(buffer, body, stop, "graph", budget)
-            graphs.append(buffer[body:stop] if graph is None else graph)
-        else:
-            header.append(buffer[start:stop])
-    model.ParseFromString(b"".join(header))
-    if graphs:
-        model.graph.ParseFromString(b"".join(graphs))
-    return model
-
-
 @cache
 def _counted(message: Any) -> Mapping[int, Any]:
     """Return, by number, the message type that a field holds, or the bytes that count as one more field."""
@@ -216,7 +200,8 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
         except ModelError as error:
             raise ModelError(f"'{path}': {error}") from error
         except (EOFError, IndexError) as error:
-            if _looks_like_model(buffer):
+            # A model begins with its version, a small number in field 1.
+            if buffer[0] == 1 << 3 | _VARINT and len(buffer) > 1 and buffer[1] < 64:
                 raise ModelError(f"'{path}' is truncated: {error}; copy or download it again") from error
             raise ModelError(_not_a_model(path, buffer)) from error
         except (DecodeError, UnicodeDecodeError, ValueError) as error:
@@ -231,7 +216,18 @@ def read_without_weights(path: Path) -> onnx.ModelProto:
     """
     with _mapped(path) as buffer:
         _check_fields(buffer)
-        model = _walk(buffer)
+        model, budget = onnx.ModelProto(), Budget()
+        header: list[bytes] = []
+        graphs: list[bytes] = []
+        for number, start, body, stop in _fields(buffer, 0, len(buffer)):
+            if number == _MODEL_GRAPH:
+                graph = _stripped(buffer, body, stop, "graph", budget)
+                graphs.append(buffer[body:stop] if graph is None else graph)
+            else:
+                header.append(buffer[start:stop])
+        model.ParseFromString(b"".join(header))
+        if graphs:
+            model.graph.ParseFromString(b"".join(graphs))
         # Files of the first two versions do not say which operators they mean: those of opset 1.
         if not model.HasField("graph") or not (model.opset_import or model.ir_version in (1, 2)):
             raise ValueError("no graph, or no version of its operators")
@@ -255,11 +251,6 @@ def read_recorded_shapes(path: Path) -> onnx.GraphProto:
         ]
         graph.ParseFromString(b"".join(kept))
     return graph
-
-
-def _looks_like_model(buffer: Buffer) -> bool:
-    """Return whether the file begins as a ModelProto does: with its version, a small number in field 1."""
-    return buffer[0] == 1 << 3 | _VARINT and len(buffer) > 1 and buffer[1] < 64
 
 
 def _not_a_model(path: Path, buffer: Buffer) -> str:

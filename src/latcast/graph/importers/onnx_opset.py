@@ -7,7 +7,7 @@ targets and sizes as constant inputs, the axes of reductions as attributes, wind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from latcast.graph.importers.assembly import Assembly
@@ -101,10 +101,6 @@ def _old_upsample(node: Node, assembly: Assembly, opset: int) -> Node:
 
 def _rank(node: Node, assembly: Assembly) -> int:
     return len(assembly.tensor(node.inputs[0]).shape)
-
-
-def _only(node: Node, names: Iterable[str]) -> Attributes:
-    return {name: node.attributes[name] for name in names if name in node.attributes}
 
 
 def _explicit_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) -> tuple[int, ...]:
@@ -351,7 +347,8 @@ def _keep(*names: str, **defaults: AttributeValue) -> Normaliser:
     """Normalise operators whose other attributes do not matter; those with a default are always written out."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
-        return replace(node, attributes={**defaults, **_only(node, (*names, *defaults))})
+        kept = {name: node.attributes[name] for name in (*names, *defaults) if name in node.attributes}
+        return replace(node, attributes={**defaults, **kept})
 
     return function
 

@@ -30,7 +30,8 @@ class TorchImporter:
     def accepts(self, source: object) -> bool:
         if isinstance(source, Path):
             return source.suffix.lower() in self.suffixes
-        return _is_exported_program(source)
+        kind = type(source)
+        return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
 
     def load(self, source: Any, options: ModelOptions) -> Graph:
         """Read a file or a program; see :func:`latcast.graph.importers.load_graph`."""
@@ -76,11 +77,6 @@ def import_module(module: Any, options: ModelOptions) -> Graph:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def _is_exported_program(source: object) -> bool:
-    kind = type(source)
-    return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
 
 
 def _load_program(path: Path) -> Any:

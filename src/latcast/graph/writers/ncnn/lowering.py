@@ -142,7 +142,13 @@ class Lowering:
         shape = tuple(shape)
         value = self.known(tensor)
         if value is not None:
-            return self._memory(tensor, value, shape)
+            key = (tensor, shape)
+            if key not in self._reshaped:
+                name = self._new_blob()
+                layer = Layer("MemoryData", self._new_name("MemoryData"), [], [name], dims_params(shape), [plain(value)])
+                self._append(layer)
+                self._reshaped[key] = Blob(name, shape)
+            return self._reshaped[key]
         blob = self._blobs[tensor]
         if blob.shape == shape:
             return blob
@@ -159,15 +165,6 @@ class Lowering:
     def canonical(self, tensor: str) -> Blob:
         """Return a tensor in the shape of :func:`blob_shape`."""
         return self.shaped(tensor, blob_shape(self.shape(tensor)))
-
-    def _memory(self, tensor: str, value: np.ndarray, shape: Shape) -> Blob:
-        key = (tensor, shape)
-        if key not in self._reshaped:
-            name = self._new_blob()
-            layer = Layer("MemoryData", self._new_name("MemoryData"), [], [name], dims_params(shape), [plain(value)])
-            self._append(layer)
-            self._reshaped[key] = Blob(name, shape)
-        return self._reshaped[key]
 
     # Writing
 

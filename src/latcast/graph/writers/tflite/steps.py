@@ -123,17 +123,15 @@ class _Planner:
             assert following is not None
             nodes.append(following)
             following = self.sole_reader(following.outputs[0])
-        if following is not None and node.op_type in CARRIES_ACTIVATION and self._is_dense(node):
+        # BATCH_MATMUL, a product of two activations, carries no activation.
+        carries = node.op_type in CARRIES_ACTIVATION and (node.op_type not in ("MatMul", "Gemm") or self._has_matrix(node))
+        if following is not None and carries:
             activation = self._activation(following)
             if activation is not Activation.NONE:
                 nodes.append(following)
         names = tuple(each.name for each in nodes)
         self.taken.update(names)
         return Step(node.op_type, node, names, node.inputs, (*nodes[-1].outputs,), batch_norm, bias, activation)
-
-    def _is_dense(self, node: Node) -> bool:
-        """Return False for a product of two activations: BATCH_MATMUL carries no activation."""
-        return node.op_type not in ("MatMul", "Gemm") or self._has_matrix(node)
 
     def _has_matrix(self, node: Node) -> bool:
         return node.inputs[1] in self.values and self.values[node.inputs[1]].ndim == 2

@@ -204,7 +204,9 @@ def matmul(writer: GraphWriter, step: Step) -> None:
         bias = np.zeros(writer.shape(b)[1], dtype=np.float32)
         if step.bias is not None:
             bias = writer.weight(step, step.bias).reshape(-1)
-        order = _last_axis_last(writer, a)
+        rank = len(writer.shape(a))  # its features stay innermost where they are
+        held = writer.orders.get(a, logical(rank))
+        order = held if held[-1] == rank - 1 else logical(rank)
         _fully_connected(writer, step, writer.operand(a, order), writer.weight(step, b).T, bias, order=order)
         return
     inputs = [
@@ -213,13 +215,6 @@ def matmul(writer: GraphWriter, step: Step) -> None:
         for name in (a, b)
     ]  # fmt: skip
     writer.finish("BATCH_MATMUL", inputs, step, logical(len(writer.shape(step.output))))
-
-
-def _last_axis_last(writer: GraphWriter, name: str) -> Order:
-    """Return the order in which a tensor lies if its features are innermost, else the logical one."""
-    rank = len(writer.shape(name))
-    held = writer.orders.get(name, logical(rank))
-    return held if held[-1] == rank - 1 else logical(rank)
 
 
 def _fully_connected(writer: GraphWriter, step: Step, source: int, matrix: np.ndarray, bias: np.ndarray, *, order: Order) -> None:
