@@ -283,7 +283,7 @@ Sampler = Annotated[
     Option(
         "--sampler",
         "-s",
-        help="What chooses configurations of kernels: random, prior, adaptive or vae.",
+        help="What chooses configurations of kernels: random, prior or adaptive.",
         callback=one_of("latcast.samplers:SAMPLERS"),
     ),
 ]

@@ -9,7 +9,6 @@ SAMPLERS: Registry[SamplerMaker] = Registry(
         "random": "latcast.samplers.sampler:RandomSampler",
         "prior": "latcast.samplers.sampler:PriorSampler",
         "adaptive": "latcast.samplers.adaptive:AdaptiveSampler",
-        "vae": "latcast.samplers.vae:VaeSampler",
     },
     group="latcast.samplers",
 )

@@ -7,7 +7,7 @@ from math import ceil, isnan
 from random import Random
 
 from latcast.kernels.kernel import Configuration
-from latcast.samplers.sampler import LearningSampler, draw_distinct
+from latcast.samplers.sampler import PriorSampler, draw_distinct
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
@@ -21,7 +21,7 @@ LARGE_ERROR = 0.1
 """Relative error from which on a point is inaccurate: a miss of the paper's accuracy within ±10 %."""
 
 
-class AdaptiveSampler(LearningSampler):
+class AdaptiveSampler(PriorSampler):
     """A sampler that draws from the prior until errors are known, then around the points with the largest ones.
 
     The errors are those of a fixed test set, observed once a round. Around each point the grid's dimensions (HW, K, S) stay and
@@ -51,11 +51,11 @@ class AdaptiveSampler(LearningSampler):
             known = zip(configurations, errors, strict=True)
             self._errors.update((configuration, error) for configuration, error in known if not isnan(error))
 
-    def _learned(self, count: int) -> list[Configuration]:
+    def suggest(self, count: int) -> list[Configuration]:
         large = [(error, point) for point, error in self._errors.items() if error > LARGE_ERROR]
         points = [point for _, point in sorted(large, reverse=True)[: ceil(count / self._samples_per_point)]]
         # From the known points alone, so that a new sampler with the same observations goes on as this one would.
-        rng = Random(f"adaptive/{self._space.name}/{self._seed}/{len(self._seen)}")
+        rng = Random(f"adaptive/{self._space.name}/{self._seed}/{len(self.seen)}")
         low, high = CHANNEL_RANGE
         found: list[Configuration] = []
         for point in points:
@@ -65,5 +65,5 @@ class AdaptiveSampler(LearningSampler):
                 channels = {n: rng.randint(max(int(low * value), 1), max(int(high * value), 1)) for n, value in spans.items()}
                 return self._space.moved(point, channels)
 
-            found += draw_distinct(draw, min(self._samples_per_point, count - len(found)), self._seen)
-        return found
+            found += draw_distinct(draw, min(self._samples_per_point, count - len(found)), self.seen)
+        return found + super().suggest(count - len(found))

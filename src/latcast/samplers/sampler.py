@@ -132,33 +132,6 @@ class PriorSampler(RandomSampler):
         return self._space.moved(self._rows[index], channels)
 
 
-class LearningSampler:
-    """A base of samplers that learn, and go on as the prior does where they know nothing better."""
-
-    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
-        self._space = space
-        self._seed = seed
-        self._prior = PriorSampler(space, listed, seed)
-        self._seen = self._prior.seen
-
-    def _learned(self, count: int) -> list[Configuration]:
-        """Return up to ``count`` new configurations, noted in ``_seen``, which the prior has too."""
-        raise NotImplementedError
-
-    def suggest(self, count: int) -> list[Configuration]:
-        found = self._learned(count)
-        return found + self._prior.suggest(count - len(found))
-
-    def observe(
-        self,
-        configurations: Sequence[Configuration],
-        *,
-        latency_ms: Sequence[float] | None = None,
-        errors: Sequence[float] | None = None,
-    ) -> None:
-        self._seen.update(configurations)
-
-
 def grain(*values: int) -> int:
     """Return the largest of 8, 4, 2 and 1 that divides all values."""
     found = GRAIN
