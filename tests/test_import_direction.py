@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "latcast"
 PACKAGE = "latcast"
 ROOMS = (
     "version", "errors", "extras", "folders", "reading", "registry", "tables", "records", "environment", "cluster", "drawing",
-    "perceptron", "chips", "graph", "kernels", "spaces", "networks", "predictors", "llm",
+    "chips", "graph", "kernels", "spaces", "networks", "predictors", "llm",
     "samplers", "runtimes", "measure", "datasets", "fusion",
     "devices", "forecast", "report",
     "training", "search", "workgroups", "hub", "testing", "cli",
@@ -144,7 +144,7 @@ def test_every_room_imports_only_from_the_rooms_above_it() -> None:
 WINGS: dict[str, tuple[str, ...]] = {
     "core": (
         "version", "errors", "extras", "folders", "reading", "registry", "tables", "records", "environment", "cluster", "drawing",
-        "perceptron", "chips", "graph", "kernels", "spaces", "networks", "predictors", "llm", "devices", "forecast", "report",
+        "chips", "graph", "kernels", "spaces", "networks", "predictors", "llm", "devices", "forecast", "report",
     ),
     "lab": (
         "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",

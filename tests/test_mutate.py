@@ -51,11 +51,11 @@ def test_the_test_file_of_a_module_s_name_is_tried_first_and_those_that_import_i
     assert all("predictors/analytical.py" in guards.tests[test] for test in found)
 
 
-def test_a_module_that_only_a_registry_names_is_tried_with_the_tests_of_its_folder(guards: Any) -> None:
-    found = guards.of("predictors/regressors/mlp.py")
+def test_a_module_that_no_test_imports_is_tried_with_the_tests_of_its_folder(guards: Any) -> None:
+    found = guards.of("predictors/golden.py")
 
     assert found
-    assert all(test.startswith("tests/predictors/regressors/") for test in found)
+    assert all(test.startswith("tests/predictors/") for test in found)
 
 
 def test_every_fault_of_the_scope_has_a_test_that_may_notice_it(mutate: ModuleType, guards: Any) -> None:

@@ -91,7 +91,7 @@ def test_a_regressor_of_another_distribution_is_trained_and_kept_in_a_bundle(tmp
         patch.setattr(REGRESSORS, "_targets", dict(REGRESSORS._targets))
         patch.setattr(REGRESSORS, "_scanned", False)
         patch.setattr(EntryPoint, "load", lambda self: Constant)
-        assert kernel_models() == ("analytical_gbdt", "analytical", "constant", "gbdt", "lasso", "mlp", "random_forest")
+        assert {"analytical_gbdt", "analytical", "constant"} <= set(kernel_models())
 
         loaded = load_bundle(save_bundle(make_predictor("constant", samples), tmp_path / "bundle.zip"))
 
@@ -160,8 +160,12 @@ class TestFarOutside:
         assert found.extrapolated == pytest.approx([0, 0, 2 / 3, 1, 1, 1])
         assert found.covered.tolist() == [True, True, False, False, False, False]
 
-    @pytest.mark.parametrize("model", [ANALYTICAL, ANALYTICAL_GBDT, "gbdt"])
-    def test_images_beyond_the_batches_trained_on_are_convolved_one_after_another(self, model: str) -> None:
+    @pytest.mark.parametrize("model", [ANALYTICAL, ANALYTICAL_GBDT, "constant"])
+    def test_images_beyond_the_batches_trained_on_are_convolved_one_after_another(
+        self, model: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(REGRESSORS, "_targets", dict(REGRESSORS._targets))
+        REGRESSORS.register("constant", Constant)
         sizes = {"in_channels": (8, 256), "in_h": (7, 56), "out_channels": (8, 256), "out_h": (7, 56), "kernel_h": (1, 5)}
         train = kernels_of("conv", sizes, 200)
         latency_ms = term_values(kernel_type("conv"), train) @ TRUTH
@@ -179,7 +183,7 @@ def test_a_type_with_few_samples_keeps_its_analytical_terms() -> None:
     rows = linear_kernels(FEW_SAMPLES - 1)
     analytical = fit_from_kernels({"linear": (rows, slow_where_unaligned(rows))})
 
-    fitted = fit_kernel_predictor("linear", rows, slow_where_unaligned(rows), analytical, model="gbdt")
+    fitted = fit_kernel_predictor("linear", rows, slow_where_unaligned(rows), analytical, model=ANALYTICAL_GBDT)
 
     assert (fitted.model, fitted.regressor) == (ANALYTICAL, None)
     assert fitted.latency_ms(analytical, rows).tolist() == analytical.latency_ms(LINEAR, rows).tolist()

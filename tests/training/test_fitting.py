@@ -206,9 +206,9 @@ class TestCrossPrediction:
         few = replace(
             data, profiled=tuple(replace(one, latency_ms=one.latency_ms * rng.uniform(0.7, 1.4)) for one in data.profiled[::5])
         )
-        plain, tuned = (Trainer(PLATFORM, RULES, model="lasso", tune=tune).held_out(few).latency_ms for tune in (False, True))
-        chosen, held_out = Trainer(PLATFORM, RULES, model="lasso", tune=True).chosen(few, _lineages(few))
-        card = trained_with_card(Trainer(PLATFORM, RULES, model="lasso", tune=True), few).card
+        plain, tuned = (Trainer(PLATFORM, RULES, tune=tune).held_out(few).latency_ms for tune in (False, True))
+        chosen, held_out = Trainer(PLATFORM, RULES, tune=True).chosen(few, _lineages(few))
+        card = trained_with_card(Trainer(PLATFORM, RULES, tune=True), few).card
 
         assert np.abs(tuned / plain - 1).max() > 0.001
         assert held_out.latency_ms.tolist() == chosen.held_out(few).latency_ms.tolist()

@@ -254,7 +254,7 @@ KernelModel = Annotated[
     str | None,
     Option(
         "--model",
-        help="How a kernel type is modelled: analytical_gbdt, analytical, lasso, random_forest, gbdt or mlp; of whole networks "
+        help="How a kernel type is modelled: analytical_gbdt, analytical or a plug-in's regressor; of whole networks "
         "analytical_gp or analytical. [default: analytical_gbdt, of whole networks analytical_gp]",
         callback=_model,
     ),

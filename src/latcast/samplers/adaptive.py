@@ -36,6 +36,7 @@ class AdaptiveSampler(PriorSampler):
         self, space: KernelSpace, listed: ConfigurationCounts, seed: int, *, samples_per_point: int = SAMPLES_PER_POINT
     ) -> None:
         super().__init__(space, listed, seed)
+        self._seed = seed
         self._samples_per_point = samples_per_point
         self._errors: dict[Configuration, float] = {}
 

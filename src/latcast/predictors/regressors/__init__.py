@@ -39,10 +39,6 @@ class Regressor(Protocol):
 REGRESSORS: Registry[type[Regressor]] = Registry(
     "regressor",
     {
-        "lasso": "latcast.predictors.regressors.lasso:Lasso",
-        "random_forest": "latcast.predictors.regressors.trees:RandomForest",
-        "gbdt": "latcast.predictors.regressors.trees:GradientBoosting",
-        "mlp": "latcast.predictors.regressors.mlp:MultiLayerPerceptron",
         "log_residual": "latcast.predictors.regressors.trees:LogResidual",
         "gaussian_process": "latcast.predictors.regressors.gaussian_process:GaussianProcessCorrection",
     },
