@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from latcast.predictors.regressors import Arrays, Tuned
+from latcast.predictors.regressors import Arrays
+from papers.tuning import Tuned
 
 FIRST_MOMENT, SECOND_MOMENT, EPSILON = 0.9, 0.999, 1e-8
 

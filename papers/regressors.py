@@ -10,8 +10,9 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from latcast.predictors.regressors import Arrays, Tuned
+from latcast.predictors.regressors import Arrays
 from latcast.predictors.regressors.trees import TreeEnsemble, train_trees
+from papers.tuning import Tuned
 
 ALPHAS = tuple(10.0**power for power in range(-5, 3))
 """The grid of the paper."""

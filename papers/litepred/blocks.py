@@ -90,14 +90,14 @@ def transfer_blocks(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.n
     base = middle * np.exp(level[blocks.kinds])
     logs = np.log(blocks.sources_ms)
     features = np.column_stack([blocks.features, logs, logs - logs.mean(axis=1, keepdims=True)])
-    trees = LogResidual.fit(features[train], blocks.latency_ms[train] / base[train], seed=seed, tune=False)
+    trees = LogResidual.fit(features[train], blocks.latency_ms[train] / base[train], seed=seed)
     return np.asarray(base * trees.predict(features))
 
 
 def from_scratch(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.ndarray:
     """Return the same without the known phones."""
     middle = float(np.median(blocks.latency_ms[train]))
-    trees = LogResidual.fit(blocks.features[train], blocks.latency_ms[train] / middle, seed=seed, tune=False)
+    trees = LogResidual.fit(blocks.features[train], blocks.latency_ms[train] / middle, seed=seed)
     return np.asarray(middle * trees.predict(blocks.features))
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from latcast.kernels.executed_names import LINK, executed_names
 from latcast.kernels.rules import platform_rules
-from latcast.predictors.regressors import fit_regressor
 from latcast.records import Platform
 from papers.harness import Cell, PaperTable, mean
 from papers.peva.end_to_end import SMALL, WHERE_CPU, WHERE_REAL, WHERE_SYNTHETIC
@@ -29,6 +28,7 @@ from papers.peva.paper import (
 from papers.peva.published import PublishedNetworks, cores_of, runtime_and_soc, soc_of
 from papers.peva.trials import Results, TrialResult, metrics_of, operation_mape
 from papers.regressors import Lasso
+from papers.tuning import fit_regressor
 
 SELECTION_PLATFORMS = ("a03s/tflite-2.10/gpu/fp16", "pixel4/pytorch-2.0/gpu/fp16")
 """Where Fig. 19 compares knowing the kernel selection with not knowing it."""
@@ -240,7 +240,7 @@ FEWEST = 50
 
 def standardised_weights(features: np.ndarray, latency_ms: np.ndarray, names: Sequence[str]) -> dict[str, float]:
     """Return each feature's percent of Lasso's weights on standardised features, the largest first, without zeros."""
-    fitted = fit_regressor("lasso", features, latency_ms)
+    fitted = fit_regressor("lasso", features, latency_ms, tune=True)
     assert isinstance(fitted, Lasso)
     weights = fitted.weights[:-1]
     whole = weights.sum()

@@ -16,7 +16,6 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.kernels.search import find_kernels
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.regressors import fit_regressor
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.lineages import lineage_of
@@ -27,6 +26,7 @@ from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.published import PublishedNetworks, flops_and_size
 from papers.peva.trials import NetworkTrial, TrialResult
 from papers.splits import Split, by_group, by_network
+from papers.tuning import fit_regressor
 
 
 def without_fusion(rules: FusionRules) -> FusionRules:

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from latcast.errors import TrainingError
-from latcast.predictors.regressors import Regressor, fit_regressor
+from latcast.predictors.regressors import Regressor
 from latcast.records import ExecutedKernel
+from papers.tuning import fit_regressor
 
 CONVOLUTION, GROUPED, DEPTHWISE = "convolution", "grouped convolution", "depthwise convolution"
 LINEAR, MEAN, CONCAT, POOLING, ELEMENTWISE = "fully connected", "mean", "concat", "pooling", "element-wise"

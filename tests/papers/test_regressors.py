@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from latcast.predictors.regressors import fit_regressor, squared_percentage_error
 from latcast.testing.contracts import RegressorContract
 from papers.perceptron import ALONE, MultiLayerPerceptron, _Network, product
 from papers.regressors import Lasso, RandomForest, nonnegative_lasso
+from papers.tuning import choose_setting, fit_regressor, folds, squared_percentage_error
 from tests.known_function import TEST, TRAIN
 
 KINDS = ["gbdt", "lasso", "mlp", "random_forest"]
@@ -171,3 +171,31 @@ print(all_s - own_s < 0.25 * own_s + 0.01)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **threads}
     )
     assert found.stdout.strip() == "True"
+
+
+class TestCrossValidation:
+    def test_folds_are_balanced_and_of_the_seed(self) -> None:
+        fold = folds(23, 5, seed=1)
+
+        assert sorted(np.bincount(fold).tolist()) == [4, 4, 5, 5, 5]
+        assert folds(23, 5, seed=1).tolist() == fold.tolist()
+        assert folds(23, 5, seed=2).tolist() != fold.tolist()
+
+    def test_the_error_is_relative_to_the_truth(self) -> None:
+        # 10 % too much and 20 % too little.
+        assert squared_percentage_error(np.array([1.1, 8.0]), np.array([1.0, 10.0])) == pytest.approx(0.025)
+
+    def test_the_setting_that_does_best_on_left_out_samples_is_chosen(self) -> None:
+        def fit(power: int, x: np.ndarray, y: np.ndarray):  # type: ignore[no-untyped-def]
+            slope = (y / x[:, 0] ** power).mean()
+            return lambda features: slope * features[:, 0] ** power
+
+        x = np.linspace(1, 5, 40)[:, None]
+
+        assert choose_setting((1, 2, 3), fit, x, 7 * x[:, 0] ** 2, seed=0) == 2
+
+    def test_with_few_samples_the_first_setting_is_taken(self) -> None:
+        def fit(setting: str, x: np.ndarray, y: np.ndarray):  # type: ignore[no-untyped-def]
+            raise AssertionError("nothing should be trained")
+
+        assert choose_setting(("first", "second"), fit, np.ones((10, 1)), np.ones(10), seed=0) == "first"

@@ -78,7 +78,7 @@ class Constant:
         return cls(float(arrays["mean_ms"][0]))
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Constant:
+    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0) -> Constant:
         return cls(float(latency_ms.mean()))
 
 

@@ -201,16 +201,14 @@ class TestCrossPrediction:
         np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
         assert np.abs(dirty[~own] / clean[~own] - 1).max() > 0.01
 
-    def test_hyper_parameters_are_tuned_in_every_fold_where_they_are_for_the_whole(self, data: TrainingData) -> None:
+    def test_the_card_has_the_error_of_what_was_chosen(self, data: TrainingData) -> None:
         rng = np.random.default_rng(0)
         few = replace(
             data, profiled=tuple(replace(one, latency_ms=one.latency_ms * rng.uniform(0.7, 1.4)) for one in data.profiled[::5])
         )
-        plain, tuned = (Trainer(PLATFORM, RULES, tune=tune).held_out(few).latency_ms for tune in (False, True))
-        chosen, held_out = Trainer(PLATFORM, RULES, tune=True).chosen(few, _lineages(few))
-        card = trained_with_card(Trainer(PLATFORM, RULES, tune=True), few).card
+        chosen, held_out = Trainer(PLATFORM, RULES).chosen(few, _lineages(few))
+        card = trained_with_card(Trainer(PLATFORM, RULES), few).card
 
-        assert np.abs(tuned / plain - 1).max() > 0.001
         assert held_out.latency_ms.tolist() == chosen.held_out(few).latency_ms.tolist()
         assert card["mape"] == pytest.approx(100 * errors(held_out.latency_ms, few.networks).mean())
 

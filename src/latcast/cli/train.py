@@ -30,7 +30,6 @@ def train(
     gpu_family: options.GpuFamilyName = "",
     leave_out: Annotated[str, Option("--leave-out", help="Families, spaces or lineages to leave out, with commas.")] = "",
     licence: Annotated[str | None, Option("--licence", help="Of the measurements, for the bundle's card.")] = None,
-    tune: Annotated[bool, Option("--tune", help="Choose hyper-parameters by cross-validation; takes longer.")] = False,
     seed: options.Seed = 0,
     output: options.BundleOutput = None,
     replace: options.Replace = False,
@@ -47,7 +46,7 @@ def train(
 
     predictor = train(
         store, platform=on, learn_from=learn_from or "operators", model=model, rules=rules, leave_out=options.names_in(leave_out),
-        licence=licence, tune=tune, seed=seed,
+        licence=licence, seed=seed,
     )  # fmt: skip
     bundle = keep(predictor, output, replace)
     _warn_left_out(predictor.card.get("left_out") or [])

@@ -293,7 +293,6 @@ def fit_kernel_predictor(
     sees_coldness: bool = True,
     model: str = ANALYTICAL_GBDT,
     seed: int = 0,
-    tune: bool = False,
 ) -> KernelPredictor:
     """Train the predictor of one kernel type.
 
@@ -306,7 +305,6 @@ def fit_kernel_predictor(
         sees_coldness: Whether it is a feature, too.
         model: One of :func:`kernel_models`.
         seed: For bootstrap and shuffling.
-        tune: Whether to choose hyper-parameters by cross-validation.
     """
     kind = kernel_type(name)
     low, high = configurations.min(axis=0), configurations.max(axis=0)
@@ -319,9 +317,9 @@ def fit_kernel_predictor(
             from latcast.predictors.regressors.trees import LogResidual
 
             base = analytical.latency_ms(kind, configurations, at)
-            regressor = LogResidual.fit(features, latency_ms / base, seed=seed, tune=tune)
+            regressor = LogResidual.fit(features, latency_ms / base, seed=seed)
         else:
-            regressor = fit_regressor(model, features, latency_ms, seed=seed, tune=tune)
+            regressor = fit_regressor(model, features, latency_ms, seed=seed)
     return KernelPredictor(
         name, model if regressor is not None else ANALYTICAL, regressor, low, high, len(latency_ms),
         Seen.of(name, configurations), names,

@@ -105,7 +105,6 @@ class Trainer:
         learn_from: One of :data:`LEARN_FROM`.
         model: How a kernel type is modelled, see :func:`chosen_model`.
         seed: For every random choice.
-        tune: Whether to choose hyper-parameters by cross-validation.
         l2_bytes: Size of a core's own last cache.
         coldness_in: One of :data:`COLDNESS_IN`; :meth:`chosen` finds which.
     """
@@ -115,7 +114,6 @@ class Trainer:
     learn_from: str = "operators"
     model: str | None = None
     seed: int = 0
-    tune: bool = False
     l2_bytes: float = DEFAULT_L2_BYTES
     coldness_in: str = NOTHING
 
@@ -235,7 +233,6 @@ class Trainer:
                 sees_coldness=self.coldness_in == EVERYTHING,
                 model=model,
                 seed=self.seed,
-                tune=self.tune,
             )
             for name, found in samples.items()
             # Operators of no type have nothing in common that a regressor could learn.

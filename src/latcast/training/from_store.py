@@ -74,7 +74,6 @@ def train(
     rules: FusionRules | str | None = None,
     leave_out: Collection[str] = (),
     licence: str | None = None,
-    tune: bool = False,
     seed: int = 0,
 ) -> PlatformPredictor:
     """Train on what a store holds of a platform; :func:`latcast.save_bundle` keeps the predictor.
@@ -89,7 +88,6 @@ def train(
         rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the platform where None.
         leave_out: Families, spaces or lineages not to train on.
         licence: Of the measurements, for the card.
-        tune: Whether to choose hyper-parameters by cross-validation, which takes longer.
         seed: Of every random choice.
 
     Raises:
@@ -124,7 +122,7 @@ def train(
     if unknown:
         known = ", ".join(sorted(groups)) or "none"
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
-    trainer = Trainer(chosen, known_rules, learn_from, model, seed, tune, l2_bytes_of(environment))
+    trainer = Trainer(chosen, known_rules, learn_from, model, seed, l2_bytes_of(environment))
     predictor = trained_with_card(trainer, wanted, environment=environment)
     predictor = replace(predictor, start=starts)
     further: dict[str, Any] = {"left_out": list(data.skipped)} if data.skipped else {}

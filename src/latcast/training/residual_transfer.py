@@ -124,7 +124,7 @@ def _on_sources(
     from latcast.predictors.regressors.trees import LogResidual
 
     ratio = latency_ms / base.latency_ms(type_name, configurations)
-    return replace(found, regressor=LogResidual.fit(feature_matrix(kind, configurations), ratio, seed=seed, tune=False))
+    return replace(found, regressor=LogResidual.fit(feature_matrix(kind, configurations), ratio, seed=seed))
 
 
 def _without_idle(base: TransferredBase) -> TransferredBase:

@@ -90,7 +90,7 @@ class GaussianProcessCorrection:
         return cls(covariance, distinct[kept].astype(np.int32), rounded[kept] * QUANTUM)
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
+    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0) -> Regressor:
         """Refuse, as it is learned from whole networks."""
         raise TrainingError("a Gaussian-process correction is learned from whole networks, not from timed kernels")
 

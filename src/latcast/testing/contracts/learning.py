@@ -31,7 +31,7 @@ class RegressorContract:
 
     @pytest.fixture
     def fitted(self) -> Regressor:
-        return fit_regressor(self.regressor_name, *made_up_kernels(), tune=False)
+        return fit_regressor(self.regressor_name, *made_up_kernels())
 
     def test_it_has_the_name_under_which_it_is_found(self) -> None:
         assert REGRESSORS.get(self.regressor_name).kind == self.regressor_name
@@ -61,14 +61,14 @@ class RegressorContract:
 
     def test_the_same_seed_gives_the_same_twice(self, fitted: Regressor) -> None:
         features, latency_ms = made_up_kernels()
-        again = fit_regressor(self.regressor_name, features, latency_ms, tune=False)
+        again = fit_regressor(self.regressor_name, features, latency_ms)
 
         assert np.array_equal(again.predict(features), fitted.predict(features))
 
     def test_training_leaves_its_data_as_they_are(self) -> None:
         given = made_up_kernels()
 
-        fit_regressor(self.regressor_name, *given, tune=False)
+        fit_regressor(self.regressor_name, *given)
 
         assert all(np.array_equal(a, b) for a, b in zip(given, made_up_kernels(), strict=True))
 

@@ -54,7 +54,7 @@ class NearestKernels:
     kind: ClassVar[str] = "nearest"
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> NearestKernels:
+    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0) -> NearestKernels:
         return cls(np.log1p(np.abs(features)), np.log(latency_ms))
 
     def predict(self, features: np.ndarray) -> np.ndarray:
