@@ -12,7 +12,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.delegates import Delegate, OperatorRule, load_delegate
 from latcast.kernels.partitioning import CPU, partition
-from latcast.testing.networks import random_network
+from tests.random_networks import random_network
 
 
 def delegate(*operators: str, **limits: object) -> Delegate:

@@ -11,7 +11,8 @@ from latcast.environment import cpu_description
 from latcast.records import short_version
 from latcast.runtimes import get_runtime
 from latcast.runtimes.protocol import Runtime
-from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from latcast.testing.networks import CONTRACT_NETWORKS
+from tests.random_networks import random_network
 from tests.runtimes.executed import check_cover, executed
 
 WRITTEN_FOR = {"onnxruntime": "1.31", "openvino": "2026.4", "mnn": "3.6"}

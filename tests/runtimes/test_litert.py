@@ -17,8 +17,8 @@ from latcast.runtimes.litert_kernels import TABLE_KERNEL, _is_chain, attribute
 from latcast.runtimes.litert_native import ProfiledEvent
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract
-from latcast.testing.networks import random_network
 from tests.graph.writers.cases import CASES, graph_of, image, tokens
+from tests.random_networks import random_network
 from tests.runtimes.executed import executed
 
 

@@ -19,7 +19,8 @@ from latcast.records import short_version
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, relative_error
-from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from latcast.testing.networks import CONTRACT_NETWORKS
+from tests.random_networks import random_network
 from tests.runtimes.executed import check_cover, executed, strange_operator
 
 

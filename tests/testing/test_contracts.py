@@ -8,7 +8,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.types.movement import COPY_FORMS
 from latcast.testing.contracts import ImporterContract, KernelTypeContract, OperatorContract
-from latcast.testing.networks import random_network
+from tests.random_networks import random_network
 
 
 class TestConv(OperatorContract):

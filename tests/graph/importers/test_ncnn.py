@@ -16,8 +16,9 @@ from latcast.graph.limits import Budget
 from latcast.graph.operators import graph_macs
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.networks import read_model
-from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.op_types import op_types
+from tests.random_networks import random_network
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "data" / "ncnn_boards" / "param"
 

@@ -18,8 +18,9 @@ from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers import onnx as onnx_writer
 from latcast.graph.writers.onnx import choose_opset, to_onnx, typed_weights
-from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.running import run
+from tests.random_networks import random_network
 
 every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 

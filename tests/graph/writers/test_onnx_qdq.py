@@ -22,8 +22,9 @@ from latcast.graph.writers.onnx_qdq import (
     to_qdq,
 )
 from latcast.testing.contracts.runtimes import contract_inputs, correlation
-from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.running import run_file
+from tests.random_networks import random_network
 
 STYLES = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
 

@@ -13,8 +13,9 @@ from latcast.graph.ir import Graph
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ranges import activation_ranges
 from latcast.testing.contracts.runtimes import contract_inputs
-from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.running import run
+from tests.random_networks import random_network
 
 
 def ranges_of(graph: Graph) -> dict[str, tuple[float, float]]:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from latcast.graph import Graph, GraphBuilder
 from latcast.runtimes.ncnn import Ncnn
 from latcast.runtimes.session import random_inputs
-from latcast.testing.networks import random_network
 from tests.graph.running import run
 from tests.graph.writers.cases import CASES as SHARED
 from tests.graph.writers.cases import graph_of
+from tests.random_networks import random_network
 
 pytest.importorskip("ncnn")
 

@@ -13,7 +13,8 @@ from latcast.errors import ModelError, UnsupportedOperatorError
 from latcast.graph import Graph, GraphBuilder, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ncnn import to_ncnn, to_ncnn_with_map
-from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from latcast.testing.networks import CONTRACT_NETWORKS
+from tests.random_networks import random_network
 
 
 @dataclass(frozen=True)
