@@ -59,6 +59,10 @@ GENERIC_CYCLES: Mapping[str, Mapping[str, tuple[float, float]]] = {
 """Cycles a FLOP, and an inner loop (a tap's address and bounds), of TFLite's grouped convolutions, which one core computes number
 by number whatever the threads; by the sort of device and the kind of core."""
 
+NARROW, NARROW_BITS = 1.7, 128
+"""How many times as many cycles a core out of order takes whose sums of products fill no more than so many bits in a cycle, as it
+starts about three instructions in one (Cortex-A75); where the bits are not known, it is a small core (Apple's)."""
+
 KNOWN_DEVIATION = 0.2
 """Prior deviation of such cycles where the core and its clock are known."""
 
@@ -214,9 +218,10 @@ def known_coefficients(platform: Platform, classes: Sequence[str], terms: Sequen
     if chip is not None and core is not None and core.ghz and core.in_order is not None:
         kind = "in order" if core.in_order else "apple" if chip.vendor == "Apple" else "out of order"
         generic = np.isin(classes, list(FREE_CLASSES))
+        slower = NARROW if not core.in_order and (core.fma_bits or NARROW_BITS) <= NARROW_BITS else 1.0
         for term, cycles in zip(("flops", LOOPS), GENERIC_CYCLES[sort][kind], strict=True):
             if term in terms:
-                known[generic, terms.index(term)] = cycles / (core.ghz * 1e6)
+                known[generic, terms.index(term)] = slower * cycles / (core.ghz * 1e6)
     return np.append(known, np.nan)
 
 
