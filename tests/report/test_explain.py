@@ -182,14 +182,14 @@ def channel_hints(
     monkeypatch: pytest.MonkeyPatch, network: Graph, on: PlatformPredictor, channels: int, times: float
 ) -> list[str]:
     """Hints about channels where kernels with so many of them take so many times as long."""
-    raw = PlatformPredictor.raw_kernel_latency_ms
+    by_coldness = PlatformPredictor.kernel_latency_by_coldness_ms
 
-    def slowed(self: PlatformPredictor, configurations: dict[str, np.ndarray]) -> np.ndarray:
+    def slowed(self: PlatformPredictor, configurations: dict[str, np.ndarray], levels: np.ndarray) -> np.ndarray:
         rows = [row.tolist() for each in configurations.values() for row in each]
-        return raw(self, configurations) * np.where([channels in row for row in rows], times, 1.0)
+        return by_coldness(self, configurations, levels) * np.where([channels in row for row in rows], times, 1.0)
 
     with monkeypatch.context() as patched:
-        patched.setattr(PlatformPredictor, "raw_kernel_latency_ms", slowed)
+        patched.setattr(PlatformPredictor, "kernel_latency_by_coldness_ms", slowed)
         return [hint.text for hint in explain(network, on=on).hints if hint.kind == "channels"]
 
 

@@ -199,6 +199,11 @@ class AnalyticalTerms:
         """Return the latency of kernels, (kernels,); classes without coefficients use their coarse class or ``POOLED``."""
         return np.maximum(self.term_ms(kind, configurations, coldness).sum(axis=1), 1e-7)
 
+    def latency_by_coldness_ms(self, kind: KernelType, configurations: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Return the latency of kernels at levels of coldness, (levels, kernels): it is linear in them."""
+        term_ms, cold = self.term_ms(kind, configurations), np.isin(self.terms, COLD_TERMS)
+        return np.maximum(term_ms[:, ~cold].sum(axis=1) + levels[:, None] * term_ms[:, cold].sum(axis=1), 1e-7)
+
     def term_ms(self, kind: KernelType, configurations: np.ndarray, coldness: np.ndarray | float = 1.0) -> np.ndarray:
         """Return each term's part of the latency of kernels, shape (kernels, terms)."""
         values = term_values(kind, configurations, self.terms, coldness, self.block)

@@ -174,44 +174,46 @@ class KernelPredictor:
     features: tuple[str, ...] | None = None
     base: TransferredBase | None = None
 
-    def latency_ms(
-        self, analytical: AnalyticalTerms, configurations: np.ndarray, coldness: np.ndarray | float = 1.0
-    ) -> np.ndarray:
-        """Return the latency of kernels, (kernels,): beyond the range trained on, it grows as arithmetic and bytes do.
+    def latency_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
+        """Return the latency of kernels in a network that leaves the caches cold, (kernels,).
+
+        Args:
+            analytical, configurations: As for :meth:`latency_by_coldness_ms`.
+        """
+        return np.asarray(self.latency_by_coldness_ms(analytical, configurations, np.ones(1))[0])
+
+    def latency_by_coldness_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Return the latency of kernels at levels of coldness, (levels, kernels).
+
+        Beyond the range trained on, it grows as arithmetic and bytes do.
 
         Args:
             analytical: Terms of the platform.
             configurations: (kernels, fields).
-            coldness: Of each kernel, (kernels,), or of all; it matters to predictors that saw kernels of several.
+            levels: (levels,); they matter to predictors that saw kernels of several.
         """
         configurations, batches = self._in_trained_batches(configurations)
-        base_ms = self._base_ms(analytical, configurations, coldness) * batches
+        base_ms = self._base_ms(analytical, configurations, levels) * batches
         if self.regressor is None:
             return base_ms
         kind = kernel_type(self.kernel_type)
         if self.model in (ANALYTICAL_GBDT, ANALYTICAL_GP, TRANSFERRED):
-            factor = self.regressor.predict(feature_matrix(kind, configurations, self.features, coldness))
-            return base_ms * np.clip(factor, 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
+            factor = self._regressed(self.regressor, configurations, levels)
+            return np.asarray(base_ms * np.clip(factor, 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT))
         # Trees do not grow beyond what they were trained on, and lines and networks grow by chance.
         sizes = [name not in kind.kinds for name in kind.fields]
         near = np.where(sizes, np.clip(configurations, self.low, self.high), configurations)
-        near_ms = self.regressor.predict(feature_matrix(kind, near, self.features, coldness))
-        return near_ms * base_ms / self._base_ms(analytical, near, coldness)
+        near_ms = self._regressed(self.regressor, near, levels)
+        return np.asarray(near_ms * base_ms / self._base_ms(analytical, near, levels))
 
-    def latency_by_coldness_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Return the latency of kernels at levels of coldness, (levels, kernels); a regressor that does not see it is asked once.
-
-        Args:
-            analytical, configurations: As for :meth:`latency_ms`.
-            levels: (levels,).
-        """
-        if COLDNESS in (self.features or ()):
-            repeated, coldness = np.tile(configurations, (len(levels), 1)), np.repeat(levels, len(configurations))
-            return self.latency_ms(analytical, repeated, coldness).reshape(len(levels), len(configurations))
-        trained, _ = self._in_trained_batches(configurations)
-        cold_ms = self._base_ms(analytical, trained, 1.0)
-        by_level = np.stack([self._base_ms(analytical, trained, float(level)) for level in levels])
-        return np.asarray(self.latency_ms(analytical, configurations) * by_level / cold_ms)
+    def _regressed(self, regressor: Regressor, configurations: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Return what the regressor gives at each level, (levels, kernels), or (1, kernels) where it does not see coldness."""
+        features = feature_matrix(kernel_type(self.kernel_type), configurations, self.features)
+        if self.features is None or COLDNESS not in self.features:
+            return regressor.predict(features)[None]
+        repeated = np.tile(features, (len(levels), 1))
+        repeated[:, self.features.index(COLDNESS)] = np.repeat(levels, len(configurations))
+        return regressor.predict(repeated).reshape(len(levels), len(configurations))
 
     def _in_trained_batches(self, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         """Return kernels with no more images than were trained on, and how many such batches they are, (kernels,).
@@ -226,10 +228,10 @@ class KernelPredictor:
         fewer[:, place] = np.minimum(fewer[:, place], max(self.high[place], 1))
         return fewer, configurations[:, place] / fewer[:, place]
 
-    def _base_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray, coldness: np.ndarray | float) -> np.ndarray:
+    def _base_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray, levels: np.ndarray) -> np.ndarray:
         if self.base is not None:
-            return self.base.latency_ms(self.kernel_type, configurations)
-        return analytical.latency_ms(kernel_type(self.kernel_type), configurations, coldness)
+            return np.tile(self.base.latency_ms(self.kernel_type, configurations), (len(levels), 1))
+        return analytical.latency_by_coldness_ms(kernel_type(self.kernel_type), configurations, levels)
 
     def familiarity(self, configurations: np.ndarray) -> Familiarity:
         """Compare kernels, (kernels, fields), with those trained on."""

@@ -168,11 +168,11 @@ class PlatformPredictor:
         terms = CalibrationTerms(constant_ms=forecast.constant_ms)
         return cls(Platform.parse(platform), rules, forecast.analytical(), {}, terms, interval, card, forecast)
 
-    def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray], coldness: float = 1.0) -> np.ndarray:
-        """Return the latency of distinct kernels by themselves, types one after another."""
+    def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the latency of distinct kernels by themselves, in cold caches, types one after another."""
         if self.device is not None:
             return self.device.kernel_ms(self.device.features_of(configurations))
-        return self.kernel_latency_by_coldness_ms(configurations, np.array([coldness]))[0]
+        return self.kernel_latency_by_coldness_ms(configurations, np.ones(1))[0]
 
     def kernel_latency_by_coldness_ms(self, configurations: Mapping[str, np.ndarray], levels: np.ndarray) -> np.ndarray:
         """Return the latency of distinct kernels by themselves at levels of coldness, (levels, kernels)."""
@@ -180,7 +180,7 @@ class PlatformPredictor:
         for name, rows in configurations.items():
             predictor = self.kernels.get(name)
             if predictor is None:
-                parts.append(np.stack([self.analytical.latency_ms(kernel_type(name), rows, float(level)) for level in levels]))
+                parts.append(self.analytical.latency_by_coldness_ms(kernel_type(name), rows, levels))
             else:
                 parts.append(predictor.latency_by_coldness_ms(self.analytical, rows, levels))
         return np.concatenate(parts, axis=1)
@@ -193,7 +193,8 @@ class PlatformPredictor:
         """Estimate a table, for configurations without graphs (the encodings of a search space)."""
         if self.device is not None:
             return self._device_estimates(self.device.on_table(table), self.device)
-        raw = self.raw_kernel_latency_ms(table.configurations)
+        levels = np.ones(1) if self.network.coldness is None else LEVELS
+        *warmer, raw = self.kernel_latency_by_coldness_ms(table.configurations, levels)
         kernel_ms = self.network.kernel_latency_ms(table.kernel_types, raw) if len(raw) else raw
         found, novelties = [Familiarity.of_none(0)], [np.zeros(0)]
         for name, rows in table.configurations.items():
@@ -208,7 +209,6 @@ class PlatformPredictor:
         by_kernel = [kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * extrapolated]
         if self.network.coldness is not None:
             by_kernel.append(kernel_weight_bytes(table.configurations, self.platform.precision))
-            warmer = self.kernel_latency_by_coldness_ms(table.configurations, LEVELS[:-1])
             by_kernel += [self.network.kernel_latency_ms(table.kernel_types, latency_ms) for latency_ms in warmer]
         sums_ms = table.sum_by_network(np.stack(by_kernel, axis=1))
         networks, nowhere = vars(self.network_estimates(sums_ms)), np.zeros(len(sums_ms), dtype=bool)
