@@ -148,7 +148,7 @@ class TestGrades:
         assert found.in_words().endswith(": measured there")
 
     def test_what_runs_elsewhere_and_what_is_unlike_are_named(self) -> None:
-        assert graded({}, 0.9, 1.1, 90.0, elsewhere=0.5).in_words().endswith(": 50 % of it runs on the CPU")
+        assert graded({}, 0.9, 1.1, 90.0, elsewhere=0.5).in_words().endswith(": 50 % of it runs on the CPU or crosses to it")
         assert graded({}, 0.9, 1.1, 90.0, unlike=0.2).why == "20 % of it is by unseen kernels"
         assert graded({}, 0.5, 2.0, None).in_words() == "rough, ±33 %: never calibrated"
 

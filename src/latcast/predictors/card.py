@@ -183,7 +183,7 @@ def graded(
         recalled: Whether known devices ran the same network.
         measured: Whether the platform itself did; the width of the interval decides alone.
         overhead: Part of the latency, from 0 to 1, that is a constant of the platform.
-        elsewhere: Part that is estimated for what the delegate leaves to the CPU.
+        elsewhere: Part that is estimated for what the delegate leaves to the CPU, and for what crosses to it.
         unlike: Part by kernels unlike those learned from.
         converted: Whether its file is stored in another precision than the platform's; errors on networks held out are not of
             such files.
@@ -208,7 +208,7 @@ def graded(
     elif high_ms > 0.99 * WIDEST * low_ms:
         why = "hardly known, perhaps ten times as fast or slow"
     elif elsewhere >= LARGE_SHARE:
-        why = f"{100 * elsewhere:.0f} % of it runs on the CPU"
+        why = f"{100 * elsewhere:.0f} % of it runs on the CPU or crosses to it"
     elif unshown >= LARGE_SHARE:
         why = f"{100 * overhead:.0f} % of it is overhead"
     elif learned < FEWEST_NETWORKS and (card.get("model") == POSTERIOR or card.get("learn_from") == "networks"):
