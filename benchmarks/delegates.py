@@ -15,20 +15,26 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import typer
 
 from benchmarks.judge import table
 from benchmarks.result_files import keep, kept
+from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.importers.latency_tables import LATENCIES, published_platform
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError, ModelError
+from latcast.forecast import load
 from latcast.graph.importers import load_graph
 from latcast.graph.ir import Graph
 from latcast.kernels.delegates import ANY_OPERATOR, Delegate, OperatorRule, delegate_of, load_delegate
 from latcast.kernels.partitioning import QUANTISED, partition
-from latcast.records import Platform
+from latcast.predictors.bundle_index import platform_ids
+from latcast.predictors.platform_predictor import CROSSING_SPREAD
+from latcast.records import Measurement, Platform
 from latcast.spaces.catalogue import build
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.published_names import published_network
@@ -43,6 +49,11 @@ ASKED: Mapping[str, str] = {
 }  # fmt: skip
 """Route to the unit that is asked for."""
 
+OTHER_LAYERS = ("gpu_layers", "cpu_layers")
+
+RATED = "onnxruntime-qnn"
+"""Delegate whose rate of crossings was taken from this table."""
+
 
 # Command
 
@@ -52,8 +63,13 @@ def delegates(
     models: Annotated[Path | None, typer.Option(help="ONNX files of networks that no space builds.")] = None,
     seeds: Annotated[int, typer.Option(help="Ways to halve the models.", min=1)] = 20,
     wrong: Annotated[bool, typer.Option("--wrong", help="List what is predicted wrongly.")] = False,
+    crossings: Annotated[bool, typer.Option("--crossings", help="Judge latencies of networks on both units instead.")] = False,
 ) -> None:
     """Judge where layers run by the rules, beside taking everything to run on the NPU."""
+    if crossings:
+        keep("crossings", judge_crossings(folder))
+        print(crossings_table())
+        return
     found = judge_delegates(folder, models, seeds)
     keep("delegates", found)
     print("\n\n".join((delegates_table(), routes_table(), gpu_table())))
@@ -392,6 +408,96 @@ def _called(rule: OperatorRule) -> str:
     return f"{'/'.join(sorted(rule.operators))} ({conditions or 'always'})"
 
 
+# Crossings
+
+
+@dataclass(frozen=True)
+class CrossingRow:
+    """A network that ran on both units, on a platform that did not learn from it.
+
+    Attributes:
+        network: As published.
+        delegate: Name of the platform's.
+        actual_ms: As published.
+        without_ms, low_ms, high_ms: Predicted for the NPU, without crossings.
+        crossings, crossing_bytes: As the rules count them.
+    """
+
+    network: str
+    delegate: str
+    actual_ms: float
+    without_ms: float
+    low_ms: float
+    high_ms: float
+    crossings: int
+    crossing_bytes: float
+
+    def crossing_ms(self, ms_per_byte: float | None = None) -> float:
+        """Return the estimate of the crossings, by the delegate's rate or another."""
+        delegate = load_delegate(self.delegate)
+        if ms_per_byte is None:
+            return delegate.crossing_ms(self.crossings, self.crossing_bytes)
+        return delegate.synchronisation_ms * self.crossings + ms_per_byte * self.crossing_bytes
+
+
+def read_crossing_rows(folder: Path) -> list[CrossingRow]:
+    """Predict the networks of AI Hub's table that ran on both units, where a platform is known and did not run them."""
+    by_platform: dict[str, list[Measurement]] = defaultdict(list)
+    for each in IMPORTERS.get("aihub").read(folder).measurements:
+        moment = each.environment.get(MOMENT) or {}
+        on_npu, elsewhere = (sum(int(moment.get(name) or 0) for name in names) for names in (("npu_layers",), OTHER_LAYERS))
+        if each.ok and on_npu and elsewhere and can_build(each.reference):
+            by_platform[each.platform].append(each)
+    rows = []
+    for platform in sorted(set(by_platform) & set(platform_ids())):
+        measured = by_platform[platform]
+        predicted = load(platform).predict_many([build(each.reference) for each in measured])
+        for each, found in zip(measured, predicted, strict=True):
+            part = found.fallback
+            if part is not None and part.crossing_ms:
+                spread_ms = (part.crossing_ms / CROSSING_SPREAD, part.crossing_ms * CROSSING_SPREAD)
+                rows.append(
+                    CrossingRow(
+                        each.reference.name or each.reference.key, part.name, float(each.latency_ms or 0.0),
+                        found.latency_ms - part.crossing_ms, found.low_ms - spread_ms[0], found.high_ms - spread_ms[1],
+                        part.crossings, part.crossing_bytes,
+                    )
+                )  # fmt: skip
+    return rows
+
+
+def rate_of(rows: Iterable[CrossingRow]) -> float:
+    """Return the milliseconds a byte that networks took beyond the NPU and synchronisations, a geometric mean over networks."""
+    rates: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        rates[row.network].append((row.actual_ms - row.without_ms - row.crossing_ms(0.0)) / row.crossing_bytes)
+    return float(np.exp(np.mean([np.log(median(each)) for each in rates.values() if median(each) > 0])))
+
+
+def judge_crossings(folder: Path) -> dict[str, Any]:
+    """Judge latencies without crossings, with those as shipped, and with ONNX Runtime's rate from the other networks."""
+    rows = read_crossing_rows(folder)
+    learned = {
+        name: rate_of(each for each in rows if each.delegate == RATED and each.network != name)
+        for name in {each.network for each in rows if each.delegate == RATED}
+    }
+    ways = {
+        "without crossings": [0.0 for _ in rows],
+        "with crossings, the rate under ONNX Runtime from other networks": [
+            each.crossing_ms(learned[each.network] if each.delegate == RATED else None) for each in rows
+        ],
+        "as shipped": [each.crossing_ms() for each in rows],
+    }
+    actual, without, low, high = np.array([(each.actual_ms, each.without_ms, each.low_ms, each.high_ms) for each in rows]).T
+    judged = []
+    for way, crossing_ms in ways.items():
+        added = np.array(crossing_ms)
+        inside = (low + added / CROSSING_SPREAD <= actual) & (actual <= high + added * CROSSING_SPREAD)
+        factor = float(np.exp(np.abs(np.log((without + added) / actual)).mean()))
+        judged.append({"way": way, "factor": factor, "interval_coverage": 100 * float(inside.mean())})
+    return {"rows": len(rows), "networks": len({each.network for each in rows}), "ways": judged}
+
+
 # Tables
 
 TITLES: Mapping[str, str] = {
@@ -425,6 +531,16 @@ def routes_table() -> str:
     )
     rows = [{"route": name, **row} for name, row in found["by_route"].items()]
     return f"{table(rows, columns)}\n\n{said.format_map(found['share_error'])}"
+
+
+def crossings_table() -> str:
+    """Return how far latencies of networks on both units are off, with and without crossings."""
+    found = kept("crossings")
+    columns = {
+        "latency": "{way}", "off by a mean factor of": "{factor:.1f}", "in the 90 % interval, %": "{interval_coverage:.0f}",
+    }  # fmt: skip
+    said = "Of {rows} rows of {networks} networks that ran on both units, on platforms that did not learn from them."
+    return f"{table(found['ways'], columns)}\n\n{said.format_map(found)}"
 
 
 def gpu_table() -> str:

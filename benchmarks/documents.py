@@ -283,6 +283,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "files": files.files_table,
     "delegates": delegates.delegates_table,
     "delegates-routes": delegates.routes_table,
+    "delegates-crossings": delegates.crossings_table,
     "peer": peer.peer_table,
     "app": app.app_table,
     "start-machine": start.machine_table,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.delegates import (
+    CrossingRow,
     DelegateRow,
     RulePredictor,
     chosen_rules,
@@ -19,6 +20,7 @@ from benchmarks.delegates import (
     in_first_half,
     judge_delegates,
     observed_rules,
+    rate_of,
     read_rows,
 )
 from latcast.errors import DatasetError, ModelError
@@ -134,3 +136,15 @@ def test_without_the_table_or_without_a_graph_it_says_so(tmp_path: Path, table: 
         read_rows(tmp_path / "nowhere")
     with pytest.raises(ModelError, match="give ONNX files with --models"):
         judge_delegates(table, seeds=1)
+
+
+def test_the_rate_of_crossings_is_what_networks_took_beyond_the_npu_and_the_synchronisations() -> None:
+    """Ten crossings of 0.3 ms each: 3 ms; what is left is 1 ms of 1,000 bytes and 4 ms: 2 ms in the geometric mean."""
+    rows = [
+        CrossingRow("a", "onnxruntime-qnn", 14.0, 10.0, 9.0, 11.0, 10, 1000.0),
+        CrossingRow("b", "onnxruntime-qnn", 17.0, 10.0, 9.0, 11.0, 10, 1000.0),
+        CrossingRow("faster", "onnxruntime-qnn", 5.0, 10.0, 9.0, 11.0, 10, 1000.0),
+    ]
+
+    assert rate_of(rows) == pytest.approx(2 / 1000)
+    assert rows[0].crossing_ms(2 / 1000) == pytest.approx(5.0)
