@@ -86,7 +86,8 @@ def test_networks_without_kernels_have_no_features() -> None:
     [
         ("conv 1x1", "pointwise"), ("conv 3x3", "conv 3x3"), ("conv 3x3 strided", "conv kxk"), ("conv grouped", "grouped"),
         ("conv on a vector", "vector"), ("linear vector", "vector"), ("linear matrix", "linear"), ("conv 3d", "volume"),
-        ("depthwise 3x3", "depthwise"), ("average pool", "pool"), ("what is not known", "elementwise"), ("einsum", "matmul"),
+        ("depthwise 3x3", "depthwise"), ("depthwise kxk", "depthwise kxk"), ("depthwise wide", "depthwise kxk"),
+        ("average pool", "pool"), ("what is not known", "elementwise"), ("einsum", "matmul"),
         ("linear attention", "matmul"), ("recurrent", "other"), ("conv first", "stem"),
     ],
 )  # fmt: skip
@@ -104,7 +105,7 @@ def test_a_volume_s_flops_are_no_part_of_the_price_of_a_convolution() -> None:
 
 
 @given(groups=st.sampled_from([2, 4, 8]), width=st.integers(4, 64), taps=st.sampled_from([1, 3, 5]))
-def test_a_convolution_of_wide_groups_has_the_price_of_a_dense_one(groups: int, width: int, taps: int) -> None:
+def test_a_convolution_of_wide_groups_is_priced_apart_from_one_of_narrow_groups(groups: int, width: int, taps: int) -> None:
     kind = kernel_type("grouped_conv")
     given = {"batch": 1, "groups": groups, "in_channels": groups * width, "out_channels": groups * width}
     given |= dict.fromkeys(("in_h", "in_w", "out_h", "out_w"), 14) | dict.fromkeys(("kernel_h", "kernel_w"), taps)
@@ -113,7 +114,7 @@ def test_a_convolution_of_wide_groups_has_the_price_of_a_dense_one(groups: int, 
 
     (group,) = kernel_groups(kind, row)
 
-    assert group == ("grouped" if width < WIDE_GROUP else {1: "pointwise", 3: "conv 3x3", 5: "conv kxk"}[taps])
+    assert group == ("grouped" if width < WIDE_GROUP else "pointwise" if taps == 1 else "grouped wide")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,7 @@ def test_a_convolution_of_wide_groups_has_the_price_of_a_dense_one(groups: int, 
         ({"in_d": 1, "out_d": 1} | dict.fromkeys(("kernel_d", "kernel_h", "kernel_w"), 1), "pointwise"),
         ({"in_d": 1, "out_d": 1, "kernel_d": 1, "kernel_h": 5}, "conv kxk"), ({"groups": 64}, "depthwise"),
         ({"groups": 4}, "grouped"), ({"groups": 2}, "volume"),
+        ({"groups": 2, "in_d": 1, "out_d": 1, "kernel_d": 1}, "grouped wide"),
     ],
 )  # fmt: skip
 def test_a_convolution_of_a_volume_with_one_position_along_an_axis_is_one_of_an_image(given: dict[str, int], group: str) -> None:

@@ -19,7 +19,16 @@ from typing import NamedTuple
 import numpy as np
 
 from latcast.devices.known_rows import Rows, complete_rows, row_members, rows_as_under
-from latcast.devices.members import MEMBERS, Candidate, Stated, flops_and_memory, priced_alike, stated_prices, with_stated_prices
+from latcast.devices.members import (
+    MEMBERS,
+    Candidate,
+    Stated,
+    flops_and_memory,
+    priced_alike,
+    stated_prices,
+    unmeasured,
+    with_stated_prices,
+)
 from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
@@ -246,6 +255,7 @@ class DeviceModel:
             if prior is not None:
                 found.append(Candidate.of(name, prior, posterior(prior, observed)))
         if len(log_ms):
+            found.append(unmeasured(self.prior(kind, covariates), observed))
             regression = flops_and_memory(seen.totals, log_ms, self.basis.size)
             found.append(with_stated_prices(regression, stated_prices(covariates), seen.terms))
         return found + by_rows

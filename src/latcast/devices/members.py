@@ -7,6 +7,8 @@
     those of the pool, as many GPUs are.
 ``chip``
     Like the platforms of the same chip, where there are any.
+``unmeasured``
+    The learned prior as it was before anything was measured: where the measured networks are odd ones.
 ``flops and memory``
     Non-negative regression on FLOPs, elements moved and a constant.
 """
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from latcast.predictors.network_features import ALIKE, BASE_TERMS, TERM_NAMES, TERM_UNITS
-from latcast.predictors.platform_posterior import Observed, Posterior, Prior
+from latcast.predictors.platform_posterior import Observed, Posterior, Prior, linearised
 
 if TYPE_CHECKING:
     from latcast.devices.device_model import DeviceModel
@@ -113,36 +115,55 @@ class Stated(NamedTuple):
     own: bool = False
 
 
-ALIKE_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
+PRICED_AS: Mapping[str, str] = {**ALIKE, "grouped": "conv 3x3"}
+"""Groups of kernels to those that their price follows."""
+
+_GROUP_BY_GROUP = {
+    "runtime tflite, precision cpu int8": Stated(4.5, 0.7), "runtime tflite, kind cpu": Stated(3.7, 0.6),
+    "npu npu=drp-ai": Stated(2.0, 0.9, own=True),
+}  # fmt: skip
+
+STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
     "linear": {"runtime ncnn": None},
     "volume": {
         "runtime qairt": Stated(0.4, 0.3), "runtime onnxruntime": Stated(0.4, 0.3), "runtime openvino": Stated(0.0, 0.3),
         "runtime pytorch": Stated(1.6, 0.5), "runtime tflite qairt": Stated(-3.5, 0.5, own=True),
     },
+    "grouped": {**_GROUP_BY_GROUP, "runtime pytorch": Stated(0.2, 0.6)},
+    "grouped wide": _GROUP_BY_GROUP,
+    "depthwise kxk": {"npu npu=drp-ai": Stated(2.0, 2.5)},
 }  # fmt: skip
-"""Group of :data:`latcast.predictors.network_features.ALIKE` to beginnings of covariates and its price there; None where that is
+"""Group of :data:`PRICED_AS` to beginnings of covariates, all of which a platform has, and the price there; None where that is
 learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
-NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes."""
+NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes.
+TFLite's loop over groups on CPUs takes 40 times as long for a FLOP as a dense convolution, in int8 90 times (154 platforms of
+seven phones); PyTorch's code is that of dense ones. Renesas's DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on three chips,
+and depthwise ones of 5x5 on the two older ones."""
 
-ALIKE_ELSEWHERE: Mapping[str, Stated] = {"linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0)}
+STATED_ELSEWHERE: Mapping[str, Stated | None] = {
+    "linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0), "grouped": None, "grouped wide": Stated(0.0, 0.03),
+    "depthwise kxk": Stated(0.0, 0.03),
+}  # fmt: skip
 """The same of runtimes that are not named there: of volumes, few have code as good as for images, and some emulate them."""
 
 
 def stated_prices(covariates: Mapping[str, float]) -> tuple[Stated | None, ...]:
-    """Return what is stated of each group of :data:`latcast.predictors.network_features.ALIKE` under a platform's runtime."""
+    """Return what is stated of each group of :data:`PRICED_AS` under a platform's runtime."""
+
+    def holds(beginnings: str) -> bool:
+        return all(any(name.startswith(each) for name in covariates) for each in beginnings.split(", "))
 
     def stated(group: str) -> Stated | None:
-        beginnings = ALIKE_UNDER[group].items()
-        named = (found for beginning, found in beginnings if any(name.startswith(beginning) for name in covariates))
-        return next(named, ALIKE_ELSEWHERE[group])
+        named = (found for beginnings, found in STATED_UNDER[group].items() if holds(beginnings))
+        return next(named, STATED_ELSEWHERE[group])
 
-    return tuple(stated(group) for group in ALIKE)
+    return tuple(stated(group) for group in PRICED_AS)
 
 
 def priced_alike(prior: Prior, covariates: Mapping[str, float]) -> Prior:
-    """Give linear layers the price of 1x1 convolutions, and volumes that of 3x3 convolutions, as far as the runtime does."""
+    """Give groups of kernels the prices of those that they are like, as far as the runtime does."""
     mean, covariance = prior.mean.copy(), prior.covariance.copy()
-    for (group, like), stated in zip(ALIKE.items(), stated_prices(covariates), strict=True):
+    for (group, like), stated in zip(PRICED_AS.items(), stated_prices(covariates), strict=True):
         if stated is None:
             continue
         place, other = TERM_NAMES.index(f"flops {group}"), TERM_NAMES.index(f"flops {like}")
@@ -163,7 +184,7 @@ def priced_as(state: np.ndarray, stated: Sequence[Stated | None], instead_of: Se
         instead_of: What is stated of its own: prices of which the same is stated stay.
     """
     found = state
-    for (group, like), here, there in zip(ALIKE.items(), stated, instead_of, strict=True):
+    for (group, like), here, there in zip(PRICED_AS.items(), stated, instead_of, strict=True):
         if here is not None and here != there:
             found = found.copy() if found is state else found
             followed = 0.0 if here.own else state[TERM_NAMES.index(f"flops {like}")]
@@ -174,7 +195,7 @@ def priced_as(state: np.ndarray, stated: Sequence[Stated | None], instead_of: Se
 def stated_variance(stated: Sequence[Stated | None]) -> np.ndarray:
     """Return the variances of the prices that are stated of a runtime, (terms,); 0 of others."""
     found = np.zeros(TERM_COUNT)
-    for group, each in zip(ALIKE, stated, strict=True):
+    for group, each in zip(PRICED_AS, stated, strict=True):
         if each is not None:
             found[TERM_NAMES.index(f"flops {group}")] = each.deviation**2
     return found
@@ -194,7 +215,7 @@ def with_stated_prices(found: Candidate, stated: Sequence[Stated | None], terms:
         terms: (measured networks, terms).
     """
     half = terms[:, BASE_TERMS == 0].sum(axis=1) / 2
-    fitted = [(terms[:, TERM_NAMES.index(f"flops {group}")] > half).any() for group in ALIKE]
+    fitted = [(terms[:, TERM_NAMES.index(f"flops {group}")] > half).any() for group in PRICED_AS]
     open_prices = [None if known else each for known, each in zip(fitted, stated, strict=True)]
     covariance = on_diagonal(stated_variance(open_prices), len(found.mean))
     mean = priced_as(found.mean, open_prices, [None] * len(open_prices))
@@ -233,6 +254,16 @@ def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observe
 
 
 MEMBERS: Mapping[str, PriorOf] = MappingProxyType({"learned": learned, "tied": tied, "chip": chip})
+
+
+def unmeasured(prior: Prior, observed: Observed) -> Candidate:
+    """Return a prior that the measured networks judge, and do not change."""
+    error = observed.log_ms - linearised(prior.mean, observed.terms, observed.basis)[0]
+    score = left_out_score(error)
+    return Candidate(
+        "unmeasured", prior.mean, prior.covariance, prior.noise, 1.0, score, error, np.ones(len(error)), prior.covariance
+    )
+
 
 ROBUST = 0.3
 REWEIGHTINGS = 6

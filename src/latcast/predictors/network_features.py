@@ -13,7 +13,10 @@ from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_predictor import feature_matrix, feature_names
 
-FLOPS_GROUPS = ("stem", "pointwise", "conv 3x3", "conv kxk", "depthwise", "grouped", "linear", "volume", "matmul", "other")
+FLOPS_GROUPS = (
+    "stem", "pointwise", "conv 3x3", "conv kxk", "depthwise", "depthwise kxk", "grouped", "grouped wide", "linear", "volume",
+    "matmul", "other",
+)  # fmt: skip
 MOVED_GROUPS = ("conv", "depthwise", "elementwise", "activation", "pool", "movement", "normalisation", "matmul")
 WEIGHT_GROUPS = ("conv", "linear")
 COUNT_GROUPS = ("conv", "depthwise", "elementwise", "movement")
@@ -44,7 +47,7 @@ _DENSE = frozenset({"pointwise", "conv 3x3", "conv kxk", "grouped", "matmul"})
 def kernel_group(throughput_class: str) -> str:
     """Return the group of kernels that a class of throughput belongs to.
 
-    >>> kernel_group("conv 1x1 unaligned"), kernel_group("depthwise 5x5"), kernel_group("layer norm")
+    >>> kernel_group("conv 1x1 unaligned"), kernel_group("depthwise 3x3"), kernel_group("layer norm")
     ('pointwise', 'depthwise', 'normalisation')
     """
     name = throughput_class
@@ -67,6 +70,7 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conv kxk", ("conv 3x3 strided",)),
     ("conv 3x3", ("conv 3x3",)),
     ("conv kxk", ("conv", "deconv")),
+    ("depthwise kxk", ("depthwise kxk", "depthwise wide")),
     ("depthwise", ("depthwise",)),
     ("matmul", ("matmul", "einsum", "attention", "linear attention")),
     ("normalisation", ("softmax", "layer norm", "reduce")),
@@ -76,13 +80,16 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 _MOVED = {
     "pointwise": "conv", "conv 3x3": "conv", "conv kxk": "conv", "grouped": "conv", "other": "conv", "linear": "conv",
-    "volume": "conv", "stem": "conv", "vector": "matmul",
+    "grouped wide": "conv", "volume": "conv", "stem": "conv", "vector": "matmul", "depthwise kxk": "depthwise",
 }  # fmt: skip
-_COUNTED = {"depthwise": "depthwise", "movement": "movement", **dict.fromkeys((*_MOVED, "matmul"), "conv")}
+_COUNTED = {
+    **dict.fromkeys((*_MOVED, "matmul"), "conv"), "depthwise": "depthwise", "depthwise kxk": "depthwise", "movement": "movement",
+}  # fmt: skip
 
 
 WIDE_GROUP = 32
-"""Channels of a group, in and out, from which on a grouped convolution costs what a dense one does."""
+"""Channels of a group, in and out, from which on a grouped convolution costs what a dense one does, where groups are computed at
+all: some accelerators leave them to the CPU."""
 
 
 def kernel_groups(kind: KernelType, configurations: np.ndarray) -> list[str]:
@@ -101,8 +108,8 @@ def kernel_groups(kind: KernelType, configurations: np.ndarray) -> list[str]:
     narrow = np.minimum(c["in_channels"], c["out_channels"]) < WIDE_GROUP * c["groups"]
     each_alone = (c["groups"] == c["in_channels"]) & (groups == "volume")
     like = np.select(
-        [(c["groups"] > 1) & each_alone, (c["groups"] > 1) & narrow, ~flat, size == 1, size == 3],
-        ["depthwise", "grouped", "volume", "pointwise", "conv 3x3"], "conv kxk",
+        [(c["groups"] > 1) & each_alone, (c["groups"] > 1) & narrow, ~flat, size == 1, c["groups"] > 1, size == 3],
+        ["depthwise", "grouped", "volume", "pointwise", "grouped wide", "conv 3x3"], "conv kxk",
     )  # fmt: skip
     return np.where(unlike, like, groups).tolist()
 
@@ -123,9 +130,12 @@ SIZE_FEATURES = (
 )  # fmt: skip
 """The sizes of a kernel: of each line the first that its type has, else 1."""
 
-ALIKE: Mapping[str, str] = {"linear": "pointwise", "volume": "conv 3x3"}
+ALIKE: Mapping[str, str] = {
+    "linear": "pointwise", "volume": "conv 3x3", "grouped wide": "conv 3x3", "depthwise kxk": "depthwise",
+}  # fmt: skip
 """Groups to those whose arithmetic they share, and whose price where a runtime computes both alike
-(:func:`latcast.devices.members.priced_alike`): linear layers of several rows, convolutions of volumes."""
+(:func:`latcast.devices.members.priced_alike`): linear layers of several rows, convolutions of volumes, of wide groups, and
+depthwise ones of more than 3x3 positions."""
 
 KERNEL_GROUPS = (*FLOPS_GROUPS, "elementwise", "activation", "pool", "movement", "normalisation", "vector")
 
