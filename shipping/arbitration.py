@@ -22,6 +22,7 @@ from latcast.devices.device_model import (
 from latcast.predictors.device_forecast import LARGEST_DEVIATION, by_member, pooled, variance_left
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import NetworkFeatures
+from latcast.spaces.iiswc20 import NAME as IISWC20
 from shipping.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 
 MEASURED = (0, 1, 3, 10, 30)
@@ -310,14 +311,19 @@ def mixed_by_others(
 
 
 def _factors(tried: Sequence[MemberForecasts], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
-    """Return the narrowest factors on both variances with which coverage is nearest to the level."""
-    by_case: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
+    """Return the narrowest factors on both variances with which coverage is nearest to the level.
+
+    Platforms that ran networks drawn from one search space are cases of their own, lest these, which are easily covered, hide
+    that others are not.
+    """
+    by_case: dict[tuple[str, bool], list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
     for one, weight in zip(tried, trial_weights, strict=True):
         only_open, only_noise = (
             mixed(one, Arbitration(0, *[given._replace(open_factor=a, noise_factor=b)] * 2)) for a, b in ((1.0, 0.0), (0.0, 1.0))
         )
         share = np.full(len(only_open[0]), weight / len(only_open[0]))
-        by_case[one.trial.held_out].append((np.abs(one.trial.log_ms - only_open[0]), only_open[1], only_noise[1], share))
+        case = one.trial.held_out, one.trial.platform.source == IISWC20
+        by_case[case].append((np.abs(one.trial.log_ms - only_open[0]), only_open[1], only_noise[1], share))
     cases = [tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for parts in by_case.values()]
     best, best_cost = (1.0, 1.0), np.inf
     for open_factor in FACTORS:
@@ -326,7 +332,8 @@ def _factors(tried: Sequence[MemberForecasts], trial_weights: np.ndarray, given:
             for error, opened, noise, weight in cases:
                 deviation = np.sqrt(open_factor * opened + noise_factor * noise)
                 covered = np.average(error <= LEVEL_DEVIATIONS * deviation, weights=weight)
-                cost += float((covered - 0.9) ** 2 * 400 + WIDTH_COST * np.average(np.log(deviation), weights=weight))
+                off = (covered - 0.9) ** 2 * 400 + WIDTH_COST * np.average(np.log(deviation), weights=weight)
+                cost += float(weight.sum() * off)
             if cost < best_cost:
                 best, best_cost = (float(open_factor), float(noise_factor)), cost
     return best
