@@ -339,8 +339,8 @@ def fit_from_kernels(
     for part, whole in PARTED.items():
         if part in by_class and whole in unsampled:
             by_class[whole] = [*by_class.get(whole, []), *by_class[part]]
-    start = terms.index("count")
-    most_start = START_REACH * pooled[start]
+    starts = np.isin(terms, ("count", "cold_count"))
+    most_start = START_REACH * pooled[starts].sum()
     coefficients = {POOLED: pooled}
     for name, parts in by_class.items():
         if name == UNLIKE:
@@ -350,9 +350,9 @@ def fit_from_kernels(
         # Few samples lean on the pooled coefficients, many on themselves.
         held = 1e-3 + 0.3 / len(target)
         coefficients[name] = fit_nonnegative(design, target, pooled, held)
-        if coefficients[name][start] > most_start > 0:
+        if coefficients[name][starts].sum() > most_start > 0:
             # Long kernels do not show what a start costs: a large one would stand in for what the other terms lack.
-            scale = np.where(np.arange(len(terms)) == start, 1 / most_start, np.nan)
+            scale = np.where(starts, 1 / most_start, np.nan)
             coefficients[name] = fit_nonnegative(design, target, pooled, held, scale)
     return AnalyticalTerms(coefficients, tuple(terms), block)
 
