@@ -145,10 +145,20 @@ def outsiders(
         print(outsiders_table({bench.results_name: found}))
 
 
-def instruction_sets(runtime: str, precision: str = "fp32", cap: Cap = "") -> None:
-    """Judge what ``outsiders`` measured on this host, with or without a cap; writes benchmarks/results/instruction_sets."""
+def instruction_sets(
+    runtime: str,
+    precision: str = "fp32",
+    cap: Cap = "",
+    machine: Annotated[str, typer.Option(help="Processor that measured what is judged, where this host did not.")] = "",
+) -> None:
+    """Judge what ``outsiders`` measured, with or without a cap; writes benchmarks/results/instruction_sets.
+
+    What another machine measured is judged where its ``.latcast/bench`` was copied to.
+    """
     bench = outsiders_bench(runtime, precision, None, 0, cap=cap)
-    keep(f"instruction_sets/{bench.results_name}", judge_instruction_set(bench))
+    found, cpu = judge_instruction_set(bench)
+    of_machine = "-".join(["", *machine.partition(",")[0].lower().split()])
+    keep(f"instruction_sets/{bench.results_name}{of_machine}", {**({"machine": machine} if machine else {}), **found}, cpu)
     print(instruction_sets_table())
 
 
@@ -206,23 +216,26 @@ def judge_third(bench: Bench) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def judge_instruction_set(bench: Bench) -> dict[str, Any]:
+def judge_instruction_set(bench: Bench) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Judge a bench's profile as :func:`judge_outsiders` does, also without the level that all predictions are off by.
+
+    Returns:
+        What was found, and the processor that measured it.
 
     Raises:
         MeasurementError: Something is not measured yet.
     """
     found = judge_outsiders(bench, bench)
     with Store(profile_taken(bench)["store"]) as store:
-        flags = environment_of(store, Platform.parse(found["platform"]))["host"]["cpu"]["flags"]
+        cpu = environment_of(store, Platform.parse(found["platform"]))["host"]["cpu"]
     off = np.log([row["latency_ms"] / row["measured_ms"] for row in found["per_network"]])
     level = np.median(off)
     return {
-        "platform": found["platform"], "command": found["command"], "instruction_set": instruction_set(bench.unit, flags),
+        "platform": found["platform"], "command": found["command"], "instruction_set": instruction_set(bench.unit, cpu["flags"]),
         "level": 100 * float(np.expm1(level)), "mape_without_level": 100 * float(np.abs(np.expm1(off - level)).mean()),
         **{part: found[part] for part in ("all", *HALVES)},
         "baselines": {name: each["mape"] for name, each in found["baselines"].items()},
-    }  # fmt: skip
+    }, cpu  # fmt: skip
 
 
 def figures_with_label_error(

@@ -10,6 +10,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,16 @@ NOT_RECORDED = "not recorded"
 """Machine of results that were written before their files named it."""
 
 
-def keep(name: str, data: Any) -> Path:
+def keep(name: str, data: Any, cpu: Mapping[str, Any] | None = None) -> Path:
     """Write what a benchmark found, in place of what the file held.
 
     Args:
         name: Of the file under :data:`RESULTS`, without suffix; a part of a benchmark is "benchmark/part".
+        data: What it found.
+        cpu: The processor that it measured on, where it is not this one's.
     """
     path = RESULTS / f"{name}.json"
-    cpu = cpu_description()
+    cpu = cpu or cpu_description()
     document = {
         "commit": _commit(), "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", *_module_and_arguments()]),
