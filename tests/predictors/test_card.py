@@ -119,6 +119,12 @@ class TestGrades:
 
         assert 4.9 < few < 10 < many < 40
 
+    def test_networks_held_out_say_nothing_of_kernels_unlike_those_learned_from(self) -> None:
+        known, half, unlike = (graded(card(60, 2.0, 100), 0.5, 2.0, 90.0, unlike=share) for share in (0.0, 0.5, 1.0))
+
+        assert known.expected_error_pct < half.expected_error_pct < unlike.expected_error_pct
+        assert unlike.expected_error_pct == pytest.approx(24 * np.log(4))
+
     def test_few_networks_are_the_reason_of_a_rough_one(self) -> None:
         found = graded(card(4, 63.0, 4, model=POSTERIOR), 0.5, 2.0, 90.0)
 

@@ -174,7 +174,8 @@ def graded(
 ) -> Grade:  # fmt: skip
     """Return what is to be expected of a prediction: the width of its interval, and the error on networks held out as it is.
 
-    Both are means of errors, and the second counts the more the more networks were held out.
+    Both are means of errors. The second counts the more the more networks were held out, and not for the part of a latency that
+    is by kernels unlike those learned from.
 
     Args:
         card: Of the platform.
@@ -197,7 +198,7 @@ def graded(
     judged = None if converted else _held_out_as(card, recalled=recalled and not erratic, new=new or erratic)
     if judged is not None:
         mape, count = judged
-        weight = MOST_WEIGHT * (1.0 if erratic else count / (count + HALF_HELD_OUT))
+        weight = MOST_WEIGHT * (1.0 if erratic else (1 - unlike) * count / (count + HALF_HELD_OUT))
         error = max(error, LEAST_ERROR) ** (1 - weight) * max(mape, LEAST_ERROR) ** weight
     unshown = max(overhead - LARGEST_OVERHEAD, 0.0)
     error += UNPREDICTED_ERROR * max(elsewhere, unshown)
