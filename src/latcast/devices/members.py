@@ -119,8 +119,7 @@ PRICED_AS: Mapping[str, str] = {**ALIKE, "grouped": "conv 3x3"}
 """Groups of kernels to those that their price follows."""
 
 _GROUP_BY_GROUP = {
-    "runtime tflite, precision cpu int8": Stated(4.5, 0.7), "runtime tflite, kind cpu": Stated(3.7, 0.6),
-    "npu npu=drp-ai": Stated(2.0, 0.9, own=True),
+    "runtime tflite, kind cpu": Stated(3.0, 0.9, own=True), "npu npu=drp-ai": Stated(2.0, 0.9, own=True),
 }  # fmt: skip
 
 STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
@@ -136,9 +135,9 @@ STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
 """Group of :data:`PRICED_AS` to beginnings of covariates, all of which a platform has, and the price there; None where that is
 learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
 NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes.
-TFLite's loop over groups on CPUs takes 40 times as long for a FLOP as a dense convolution, in int8 90 times (154 platforms of
-seven phones); PyTorch's code is that of dense ones. Renesas's DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on three chips,
-and depthwise ones of 5x5 on the two older ones."""
+TFLite's loop over groups on CPUs takes 2 ns a FLOP, in fp32 and int8, 40 and 90 times as long as for dense convolutions (154
+platforms of seven phones); PyTorch's code is that of dense ones. Renesas's DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on
+three chips, and depthwise ones of 5x5 on the two older ones."""
 
 STATED_ELSEWHERE: Mapping[str, Stated | None] = {
     "linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0), "grouped": None, "grouped wide": Stated(0.0, 0.03),
