@@ -224,7 +224,7 @@ def test_a_prediction_needs_no_database_runtime_or_training_library(bundle: Path
         ("models mnasnet", "> /dev/full", 1, 1, "1"),
         ("models mnasnet", "| true; exit ${PIPESTATUS[0]}", 0, 0, "1"),
         ("platforms", "| head -1 > /dev/null; exit ${PIPESTATUS[0]}", 0, 0, ""),
-        ("check alexnet --on pixel4/tflite-2.10/1large/fp32 --max-ms 1", "| true; exit ${PIPESTATUS[0]}", 3, 0, "1"),
+        ("check mobilenet_v2 --on pixel4/tflite-2.10/1large/fp32 --max-ms 1", "| true; exit ${PIPESTATUS[0]}", 3, 0, "1"),
         ("--version", "<&-", 0, 0, ""),
         ("predict no.onnx --on x", "2>&- >&-", 1, 0, ""),
         ("predict --no-such-option", "2> /dev/full", 2, 0, ""),

@@ -44,7 +44,7 @@ def test_networks_of_another_group_are_not_predicted_and_pages_say_what_would_co
     assert groups["a"] == groups["b"]
     assert (groups["d"], len(set(groups.values()))) == (0, 3)
     assert re.findall(r'href="/platforms/([a-z]+)/', devices)[:2] == ["a", "b"]
-    assert devices.count("it is not compared with them") == 2
+    assert devices.count("it is not ranked among them") == 2
     assert "last fit failed" not in models
 
 
