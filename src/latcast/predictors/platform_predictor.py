@@ -374,8 +374,7 @@ class PlatformPredictor:
         else:
             estimates = self.estimate_table(workload.table)
         delegate = delegate_of(self.platform)
-        partitions = [None if delegate is None else workload.partition(index, delegate) for index in range(len(workload.graphs))]
-        crossings_ms = ~estimates.measured * np.array([each[0].crossing_ms if each else 0.0 for each in partitions])
+        crossings_ms = ~estimates.measured * workload.crossings_ms(delegate)
         low, high = self.bounds_ms(estimates, crossings_ms)
         limits: Sequence[str] = ()
         if breakdown:
@@ -388,8 +387,8 @@ class PlatformPredictor:
             covered, outside = estimates.covered[places], estimates.outside[places]
             parts: Partitioning | None = None
             left = left_with_reorders = np.zeros(len(busy), dtype=bool)
-            if (found := partitions[index]) is not None:
-                parts, left, left_with_reorders = found
+            if delegate is not None:
+                parts, left, left_with_reorders = workload.partition(index, delegate)
             measured = bool(estimates.measured[index])
             idle = parts is not None and not parts.partitions and not parts.delegate.whole and not measured
             # Where nothing is handed to the delegate's unit, its overhead does not come up.

@@ -79,6 +79,12 @@ class Workload:
 
         return [features_of(*each, self.rules, precision) for each in zip(self.graphs, self.kernels, strict=True)]
 
+    def crossings_ms(self, delegate: Delegate | None) -> np.ndarray:
+        """Estimate what crossings between a delegate's unit and the CPU take, (networks,); 0 without a delegate."""
+        if delegate is None:
+            return np.zeros(len(self.graphs))
+        return np.array([self.partition(place, delegate)[0].crossing_ms for place in range(len(self.graphs))])
+
     def partition(self, network: int, delegate: Delegate) -> tuple[Partitioning, np.ndarray, np.ndarray]:
         """Return what a delegate takes of a network, and which busy kernels it leaves to the CPU: without reorders, and with."""
         key = (network, delegate.key)

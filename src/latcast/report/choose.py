@@ -429,10 +429,9 @@ def _own_columns(
         parts = zip(graphs, workload.kernels, strict=True)
         memory = np.array([memory_of(graph, each.rules, precision, found).total_bytes for graph, found in parts])
         networks = _Networks(names, accuracy, macs, parameters, workload.lineages)
-        delegate = delegate_of(each.platform)
-        crossing_ms = [workload.partition(place, delegate)[0].crossing_ms if delegate else 0.0 for place in range(len(graphs))]
+        crossings_ms = workload.crossings_ms(delegate_of(each.platform))
         start_features = partial(workload.start_features, precision)
-        columns.append(_Column.of_table(networks, each, start_features, workload.table, memory, np.array(crossing_ms)))
+        columns.append(_Column.of_table(networks, each, start_features, workload.table, memory, crossings_ms))
     return columns
 
 
