@@ -34,7 +34,7 @@ from latcast.training.starts import FEWEST_STARTS, fit_law, fit_terms
 PHONE_TERMS = ("latency", "latency_per_mmac")
 
 SIZE_TERMS = (*PHONE_TERMS, "latency_per_mmac_and_kernel", "latency_per_mmac_and_mb")
-"""What a first run might cost beside them: a start of each kernel and a megabyte of weights, in proportion to a phone's speed."""
+"""Further terms that are tried for a first run: one a kernel and one a megabyte of weights, larger on slower phones."""
 
 PHONES_TARGET = 7.5
 

@@ -1,4 +1,4 @@
-"""What no device does, looked for in the answers for well-known devices and models."""
+"""Tests that predictions for well-known devices and models are possible: within bandwidth, peak and order of size."""
 
 from __future__ import annotations
 

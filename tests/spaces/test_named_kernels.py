@@ -129,7 +129,7 @@ def test_what_decides_a_start_is_read_from_the_table_as_from_the_graphs(few: Pat
 
 
 def test_crossings_are_counted_once_and_kept(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the three networks the two with squeeze-and-excitation cross on RZ/V2M."""
+    """On RZ/V2M the two networks with squeeze-and-excitation cross to the CPU, the third does not."""
     platform = Platform.parse("rz-v2m-evk/drp-ai-tvm-2.4.0/npu/fp16")
     delegate = delegate_of(platform)
     assert delegate is not None

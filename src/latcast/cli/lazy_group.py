@@ -58,7 +58,7 @@ _ALSO_CALLED: Mapping[str, Sequence[str]] = {
 """Other names of commands to the commands that are meant."""
 
 _OPTION_MEANT: Mapping[str, str] = {"help": " It is --help, behind a command too.", "version": " It is --version."}
-"""What to answer where an option is typed as a command, by that command."""
+"""Options that people type as commands, each with the sentence that answers it."""
 
 _SAID_OTHERWISE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "--on": {

@@ -137,7 +137,7 @@ def _with_versions(words: Sequence[str], runtimes: frozenset[str]) -> tuple[str,
 
 
 def without_version(word: str) -> str:
-    """Return the runtime of ``tflite-2.14``, and any other word as it is."""
+    """Return a runtime without its version: ``tflite`` for ``tflite-2.14``. Another word stays as it is."""
     runtime, _, version = word.rpartition("-")
     return runtime if _VERSION.fullmatch(version) else word
 

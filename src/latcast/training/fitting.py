@@ -67,7 +67,7 @@ MOST_ERROR = 0.5
 LEARN_FROM = ("operators", "kernels", "networks")
 
 NOTHING, PRICES, EVERYTHING = COLDNESS_IN = ("nothing", "prices", "prices and regressors")
-"""What of a kernel's latency may depend on how cold its network leaves the caches, in the order in which they are tried."""
+"""Parts of a kernel's predictor that may depend on coldness, in the order in which they are tried."""
 
 
 def chosen_model(learn_from: str, model: str | None = None) -> str:

@@ -29,7 +29,7 @@ _MOST_TRIALS = 400
 
 @dataclass(frozen=True)
 class _Outcome:
-    """How far the reading of some sizes came: all the way where ``progress`` is infinite.
+    """How far a file was read with some sizes; ``progress`` is infinite where it was read to the end.
 
     ``stored`` are the sizes of what the file holds, as far as it was read.
     """
