@@ -7,7 +7,6 @@ ARGS ?=
 PROCESSES ?= 2
 # Those that are supported; `make test-matrix` tries each in an environment of its own.
 PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
-UV ?= uv
 # Tests that hang on numbers, for `make test-numerics`.
 NUMERICS ?= tests/predictors tests/devices tests/report tests/cli/test_advise.py tests/cli/test_check.py \
 	tests/cli/test_choose.py tests/cli/test_compare.py tests/cli/test_explain.py
@@ -26,6 +25,7 @@ CREATED := $(VENV)/.created
 LOCAL := $(VENV)/.installed-local
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
+UV := $(BIN)/uv
 PINNED := pyproject.toml constraints.txt
 # PyPI's torchvision does not match a CPU build of PyTorch; this lets it be imported.
 TORCHVISION := .ci/torchvision_on_cpu.py
@@ -44,7 +44,7 @@ help:
 	@echo "make docs           the documentation as a site, in build/site; a broken link fails"
 	@echo "make test-matrix    the tests on every supported Python, which uv fetches"
 	@echo "make mutate         plants random faults and counts those that the tests notice (hours)"
-	@echo "make bench          the benchmarks"
+	@echo "make bench          one of the benchmarks, ARGS=\"pool\"; lists them without"
 	@echo "make bench-peer     nn-meter and latcast on the same ONNX files"
 	@echo "make constraints    resolve all dependencies anew and rewrite constraints.txt and deploy/requirements.txt"
 	@echo "make sbom           what the image of a hub holds, as CycloneDX in build/sbom.json"
@@ -69,6 +69,10 @@ $(DEV): $(CREATED) $(PINNED) $(TORCHVISION)
 $(DOCS): $(CREATED) $(PINNED)
 	@echo "installing latcast with what builds its documentation into $(VENV)"
 	@$(INSTALL) -e ".[docs,plots,torch]"
+	@touch $@
+
+$(UV): $(CREATED)
+	@$(INSTALL) uv==0.13.9
 	@touch $@
 
 demo: $(LOCAL)
@@ -97,7 +101,7 @@ docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
 
 # Pins are those of one Python: a marker in constraints.txt stands where a version is for newer ones only.
-test-matrix:
+test-matrix: $(UV)
 	set -e; for version in $(PYTHONS); do \
 		echo "Python $$version"; \
 		$(UV) venv -q --allow-existing --python $$version build/python-$$version; \
@@ -113,7 +117,7 @@ bench-peer: $(DEV)
 	$(BIN)/python -m benchmarks.peer $(ARGS)
 
 bench: $(DEV)
-	$(BIN)/python -m benchmarks $(or $(ARGS),all)
+	$(BIN)/python -m benchmarks $(or $(ARGS),--help)
 
 constraints: $(CREATED)
 	@echo "torch==$(TORCH)" > $(VENV)/beforehand.txt
@@ -126,11 +130,11 @@ constraints: $(CREATED)
 # What the image of a hub installs, with hashes; hatchling builds latcast in it. An editable install and a CPU build of PyTorch have no
 # hash to check, so constraints.txt has none.
 .PHONY: deploy/requirements.txt
-deploy/requirements.txt:
+deploy/requirements.txt: $(UV)
 	@echo hatchling | $(UV) pip compile -q --extra server -c constraints.txt --generate-hashes --no-annotate \
 		--python-version 3.12 --custom-compile-command "make constraints" -o $@ pyproject.toml -
 
-sbom:
+sbom: $(UV)
 	@mkdir -p build
 	@$(UV) tool run -q --from $(CYCLONEDX) cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 		-o build/sbom.json deploy/requirements.txt

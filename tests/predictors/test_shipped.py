@@ -64,7 +64,6 @@ def test_they_predict_as_they_did_when_they_were_written(platform: str, tmp_path
     assert 5 < found.latency_ms < 500
 
 
-@pytest.mark.slow
 def test_all_of_them_predict_as_they_did_when_they_were_written() -> None:
     entries = scan_bundles([SHIPPED_FOLDER]).entries
 
@@ -121,22 +120,21 @@ class TestPool:
 
 
 SMALLER = (
-    ("mobilenet_v3_small", "resnet152"),
     ("resnet18", "resnet152"),
     ("yolo/yolov8n", "yolo/yolov8x"),
     ("deit_tiny_16", "vit_base_16"),
     ("timm/convnext_tiny", "timm/convnext_base"),
 )
-"""Pairs of networks, of which the second computes at least four times as much of the same."""
+"""Pairs of networks of the same operators, of which the second computes at least three times as much."""
 
 
-@pytest.mark.slow
 def test_no_known_platform_predicts_a_much_smaller_network_to_take_longer_an_impossible_latency_or_next_to_nothing() -> None:
     names = [name for pair in SMALLER for name in pair]
-    graphs = [read_model(name) for name in names]
+    platforms = platform_ids()
+    predicted = iter(predict_many([read_model(name) for name in names], platforms))
     wrong = []
-    for platform in platform_ids():
-        found = dict(zip(names, predict_many(graphs, platform), strict=True))
+    for platform in platforms:
+        found = {name: next(predicted) for name in names}
         wrong += [(platform, less) for less, more in SMALLER if found[less].latency_ms >= found[more].latency_ms]
         wrong += [(platform, name) for name, each in found.items() if not 0 < each.low_ms <= each.latency_ms <= each.high_ms]
         wrong += [(platform, name) for name, each in found.items() if each.high_ms > 1.001 * WIDEST * each.low_ms]
