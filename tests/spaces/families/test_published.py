@@ -13,14 +13,13 @@ from latcast.errors import LatcastError, ModelError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
 from latcast.spaces.catalogue import build, family, model, resized
-from latcast.spaces.families import transformers
 from latcast.spaces.families.variants import draw_blocks
 from tests.graph.running import image
 from tests.graph.running import run_first as run
 from tests.spaces.families.counting import published_count
 
 SMALL_SWIN = {"widths": [16, 32], "heads": [2, 4], "depths": [2, 2], "window": 4}
-SMALL_MOBILEVIT = {**transformers.MOBILEVIT_SIZES["xxs"], "transformer_depths": [1, 1, 1]}
+SMALL_MOBILEVIT = {**family("mobilevit").published["mobilevit_xxs"].parameters, "transformer_depths": [1, 1, 1]}
 
 
 def kinds(graph: Graph) -> Counter[str]:

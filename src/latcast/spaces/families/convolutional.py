@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -19,11 +19,10 @@ from latcast.spaces.families.variants import (
     draw_resolution,
     draw_stem,
     draw_widths,
+    parameters_of,
     pooled_classifier,
-    published,
+    published_and_defaults,
 )
-
-TORCHVISION = "torchvision models table"
 
 
 def _classified_by_hidden_layers(b: GraphBuilder, x: str, hidden: Sequence[int], classes: int) -> str:
@@ -36,7 +35,6 @@ def _classified_by_hidden_layers(b: GraphBuilder, x: str, hidden: Sequence[int],
 
 # AlexNet in one tower (Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014)
 
-_ALEXNET: Mapping[str, Any] = {"widths": [64, 192, 384, 256, 256], "kernels": [11, 5, 3, 3, 3], "hidden": [4096, 4096]}
 POOLED_AFTER = (0, 1, 4)
 """Convolutions of AlexNet that a 3x3 max pooling of stride 2 follows."""
 
@@ -49,7 +47,7 @@ def alexnet(
     Raises:
         ModelError: Not five widths and kernels.
     """
-    check_lengths("alexnet", convolutions=_ALEXNET["widths"], widths=widths, kernels=kernels)
+    check_lengths("alexnet", convolutions=range(5), widths=widths, kernels=kernels)
     for index, (width, kernel) in enumerate(zip(widths, kernels, strict=True)):
         first = index == 0
         # The first convolution is padded by 2 at its published size of 11: a border of 3 is lost on each side.
@@ -62,24 +60,17 @@ def alexnet(
 
 ALEXNET = VariantFamily(
     "alexnet",
-    published(TORCHVISION, {"alexnet": ({}, 61.101, 714.0)}),
-    _ALEXNET,
+    *published_and_defaults("alexnet"),
     alexnet,
     draw_from(
         "widths kernels hidden resolution",
-        _ALEXNET,
+        *parameters_of("alexnet", "alexnet"),
         kernels=lambda rng, sizes: draw_kernels(rng, sizes[:1], (5, 7, 9, 11)) + draw_kernels(rng, sizes[1:]),
     ),
 )
 
 
 # VGG (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015, Table 1)
-
-_VGG: Mapping[str, Any] = {
-    "depths": [2, 2, 3, 3, 3], "widths": [64, 128, 256, 512, 512], "kernels": [3] * 5, "hidden": [4096, 4096],
-    "batch_norm": False,
-}  # fmt: skip
-_VGG_DEPTHS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19: [2, 2, 4, 4, 4]}
 
 
 def vgg(
@@ -96,27 +87,11 @@ def vgg(
 
 VGG = VariantFamily(
     "vgg",
-    published(
-        TORCHVISION,
-        {
-            f"vgg{layers}{suffix}": ({"depths": _VGG_DEPTHS[layers], "batch_norm": bool(suffix)}, parameters, macs)
-            for layers, suffix, parameters, macs in (
-                (11, "", 132.863, 7609),
-                (13, "", 133.048, 11308),
-                (16, "", 138.358, 15470),
-                (19, "", 143.667, 19632),
-                (11, "_bn", 132.869, 7609),
-                (13, "_bn", 133.054, 11308),
-                (16, "_bn", 138.366, 15470),
-                (19, "_bn", 143.678, 19632),
-            )
-        },
-    ),
-    _VGG,
+    *published_and_defaults("vgg"),
     vgg,
     draw_from(
         "depths widths kernels hidden batch_norm resolution",
-        *({**_VGG, "depths": depths} for depths in _VGG_DEPTHS.values()),
+        *parameters_of("vgg", "vgg11", "vgg13", "vgg16", "vgg19"),
         batch_norm=lambda rng, published: rng.random() < 0.5,
     ),
     per_stage="depths widths kernels",
@@ -124,16 +99,6 @@ VGG = VariantFamily(
 
 
 # SqueezeNet (Iandola et al., "SqueezeNet", 2016, Table 1) and its version 1.1
-
-_SQUEEZENET: Mapping[str, Any] = {
-    "squeezed": [16, 16, 32, 32, 48, 48, 64, 64],
-    "pointwise": [64, 64, 128, 128, 192, 192, 256, 256],
-    "spatial": [64, 64, 128, 128, 192, 192, 256, 256],
-    "kernels": [3] * 8,
-    "pooled_before": [0, 3, 7],
-    "stem": [96, 7],
-}
-_SQUEEZENET_1_1: Mapping[str, Any] = {"pooled_before": [0, 2, 4], "stem": [64, 3]}
 
 
 def squeezenet(
@@ -167,19 +132,11 @@ def squeezenet(
 
 SQUEEZENET = VariantFamily(
     "squeezenet",
-    published(
-        TORCHVISION,
-        {
-            "squeezenet1_0": ({"pooled_before": [0, 3, 7], "stem": [96, 7]}, 1.248, 819),
-            "squeezenet1_1": (_SQUEEZENET_1_1, 1.235, 349),
-        },
-    ),
-    _SQUEEZENET,
+    *published_and_defaults("squeezenet"),
     squeezenet,
     draw_from(
         "squeezed pointwise spatial kernels pooled_before stem resolution",
-        _SQUEEZENET,
-        {**_SQUEEZENET, **_SQUEEZENET_1_1},
+        *parameters_of("squeezenet", "squeezenet1_0", "squeezenet1_1"),
         kernels=lambda rng, sizes: draw_kernels(rng, sizes, keep=0.7),
         stem=lambda rng, stem: [draw_stem(rng, stem[0]), *draw_kernels(rng, stem[1:], KERNEL_SIZES[1:])],
     ),
@@ -189,17 +146,6 @@ SQUEEZENET = VariantFamily(
 
 # GoogLeNet (Szegedy et al., "Going deeper with convolutions", 2015, Table 1), as torchvision has it: with batch normalisation,
 # with 3x3 convolutions where the paper has 5x5 ones, and without auxiliary classifiers
-
-_GOOGLENET: Mapping[str, Any] = {
-    "blocks": [
-        [64, 96, 128, 16, 32, 32], [128, 128, 192, 32, 96, 64], [192, 96, 208, 16, 48, 64], [160, 112, 224, 24, 64, 64],
-        [128, 128, 256, 24, 64, 64], [112, 144, 288, 32, 64, 64], [256, 160, 320, 32, 128, 128], [256, 160, 320, 32, 128, 128],
-        [384, 192, 384, 48, 128, 128],
-    ],
-    "stages": [2, 5, 2],
-    "kernels": [[3, 3], [3, 3], [3, 3]],
-    "stem": [64, 64, 192],
-}  # fmt: skip
 
 
 def googlenet(
@@ -232,7 +178,8 @@ def googlenet(
 
 
 def _draw_googlenet(rng: Random) -> dict[str, Any]:
-    published, depths = _GOOGLENET["blocks"], _GOOGLENET["stages"]
+    [base] = parameters_of("googlenet", "googlenet")
+    published, depths = base["blocks"], base["stages"]
     stages = draw_depths(rng, depths)
     bases = [
         published[sum(depths[:stage]) + min(index, depths[stage] - 1)]
@@ -242,23 +189,16 @@ def _draw_googlenet(rng: Random) -> dict[str, Any]:
     return {
         "blocks": draw_widths(rng, bases),
         "stages": stages,
-        "kernels": draw_kernels(rng, _GOOGLENET["kernels"], KERNEL_SIZES[1:]),
-        "stem": draw_widths(rng, _GOOGLENET["stem"]),
+        "kernels": draw_kernels(rng, base["kernels"], KERNEL_SIZES[1:]),
+        "stem": draw_widths(rng, base["stem"]),
         "resolution": draw_resolution(rng),
     }
 
 
-GOOGLENET = VariantFamily(
-    "googlenet", published(TORCHVISION, {"googlenet": ({}, 6.625, 1498.0)}), _GOOGLENET, googlenet, _draw_googlenet
-)
+GOOGLENET = VariantFamily("googlenet", *published_and_defaults("googlenet"), googlenet, _draw_googlenet)
 
 
 # DenseNet-BC (Huang et al., "Densely connected convolutional networks", 2017, Table 1)
-
-_DENSENET_DEPTHS = {121: [6, 12, 24, 16], 161: [6, 12, 36, 24], 169: [6, 12, 32, 32], 201: [6, 12, 48, 32]}
-_DENSENET: Mapping[str, Any] = {
-    "depths": _DENSENET_DEPTHS[121], "growths": [32] * 4, "kernels": [3] * 4, "stem": 64, "bottleneck": 4, "compression": 0.5,
-}  # fmt: skip
 
 
 def densenet(
@@ -287,24 +227,12 @@ def densenet(
 
 DENSENET = VariantFamily(
     "densenet",
-    published(
-        TORCHVISION,
-        {
-            f"densenet{layers}": (
-                {"depths": _DENSENET_DEPTHS[layers], "growths": [growth] * 4, "stem": 2 * growth}, parameters, macs,
-            )
-            for layers, growth, parameters, macs in (
-                (121, 32, 7.979, 2834), (161, 48, 28.681, 7728), (169, 32, 14.149, 3360), (201, 32, 20.014, 4291),
-            )
-        },
-    ),
-    _DENSENET,
+    *published_and_defaults("densenet"),
     densenet,
     draw_from(
         "depths growths kernels stem resolution",
-        _DENSENET,
-        {**_DENSENET, "depths": _DENSENET_DEPTHS[169]},
+        *parameters_of("densenet", "densenet121", "densenet169"),
         stem=draw_stem,
     ),
     per_stage="depths growths kernels",
-)  # fmt: skip
+)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
@@ -12,16 +11,12 @@ from latcast.spaces.families.variants import (
     Stages,
     VariantFamily,
     draw_from,
+    parameters_of,
     pooled_classifier,
-    published,
-    scaled_parameters,
+    published_and_defaults,
 )
 
 # MobileNetV1 (Howard et al., "MobileNets", 2017, Table 1), with ReLU6 as in its released models
-
-_MOBILENET_V1: Mapping[str, Any] = {
-    "widths": [64, 128, 256, 512, 1024], "depths": [1, 2, 2, 6, 2], "kernels": [3] * 5, "stem": 32,
-}  # fmt: skip
 
 
 def mobilenet_v1(
@@ -38,29 +33,14 @@ def mobilenet_v1(
 
 MOBILENET_V1 = VariantFamily(
     "mobilenet_v1",
-    published(
-        "MACs of convolutions and the linear layer: Howard et al. 2017, Table 6; parameters, which the paper rounds "
-        "to 0.1 M: model table of TensorFlow-Slim's mobilenet_v1",
-        {
-            "mobilenet_v1": (scaled_parameters(_MOBILENET_V1, 1.0, "stem", "widths"), 4.24, 569),
-            "mobilenet_v1_0_75": (scaled_parameters(_MOBILENET_V1, 0.75, "stem", "widths"), 2.59, 325),
-            "mobilenet_v1_0_5": (scaled_parameters(_MOBILENET_V1, 0.5, "stem", "widths"), 1.34, 149),
-            "mobilenet_v1_0_25": (scaled_parameters(_MOBILENET_V1, 0.25, "stem", "widths"), 0.47, 41),
-        },
-    ),
-    _MOBILENET_V1,
+    *published_and_defaults("mobilenet_v1"),
     mobilenet_v1,
-    draw_from("widths depths kernels stem resolution", _MOBILENET_V1),
+    draw_from("widths depths kernels stem resolution", *parameters_of("mobilenet_v1", "mobilenet_v1")),
     per_stage="widths depths kernels",
 )
 
 
 # ShuffleNetV2 (Ma et al., "ShuffleNet V2: practical guidelines for efficient CNN architecture design", 2018, Table 5)
-
-_SHUFFLENET_WIDTHS = {"0_5": [48, 96, 192], "1_0": [116, 232, 464], "1_5": [176, 352, 704], "2_0": [244, 488, 976]}
-_SHUFFLENET: Mapping[str, Any] = {
-    "widths": _SHUFFLENET_WIDTHS["1_0"], "depths": [4, 8, 4], "kernels": [3, 3, 3], "stem": 24, "head": 1024,
-}  # fmt: skip
 
 
 def shufflenet_v2(
@@ -80,31 +60,15 @@ def shufflenet_v2(
     return b.linear(b.reduce_mean(b.conv_bn(x, head), (2, 3), keepdims=False), classes)
 
 
+_SHUFFLENETS = parameters_of("shufflenet_v2", *(f"shufflenet_v2_x{size}" for size in ("0_5", "1_0", "1_5", "2_0")))
+
 SHUFFLENET_V2 = VariantFamily(
     "shufflenet_v2",
-    published(
-        "torchvision models table; MACs of convolutions and the linear layer ({}Ma et al. 2018, Table 8: {} M; Ma et al. do not "
-        "say what else they count)",
-        {
-            f"shufflenet_v2_x{size}": (
-                {"widths": _SHUFFLENET_WIDTHS[size], "head": 2048 if size == "2_0" else 1024},
-                parameters,
-                macs,
-                *counted,
-            )
-            for size, parameters, macs, *counted in (
-                ("0_5", 1.367, 40.48, "by PyTorch's flop counter, the table has 0.04 G; ", "41"),
-                ("1_0", 2.279, 145, "", "146"),
-                ("1_5", 3.504, 296, "", "299"),
-                ("2_0", 7.394, 583, "", "591"),
-            )
-        },
-    ),
-    _SHUFFLENET,
+    *published_and_defaults("shufflenet_v2"),
     shufflenet_v2,
     draw_from(
         "widths depths kernels stem head resolution",
-        *({**_SHUFFLENET, "widths": widths} for widths in _SHUFFLENET_WIDTHS.values()),
+        *({**each, "head": _SHUFFLENETS[0]["head"]} for each in _SHUFFLENETS),  # of which only the largest has a wider one
     ),
     per_stage="widths depths kernels",
 )

@@ -6,7 +6,6 @@ transformations for deep neural networks", 2017).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -22,11 +21,10 @@ from latcast.spaces.families.variants import (
     draw_resolution,
     draw_stem,
     draw_widths,
+    parameters_of,
     pooled_classifier,
-    published,
+    published_and_defaults,
 )
-
-TORCHVISION = "torchvision models table"
 
 
 def residual_network(
@@ -66,51 +64,27 @@ def residual_network(
     return pooled_classifier(b, x, classes)
 
 
-_RESNET_DEPTHS = {18: [2, 2, 2, 2], 34: [3, 4, 6, 3], 50: [3, 4, 6, 3], 101: [3, 4, 23, 3], 152: [3, 8, 36, 3]}
-_INNER, _WIDE = [64, 128, 256, 512], [256, 512, 1024, 2048]
-_RESNET: Mapping[str, Any] = {
-    "block": "bottleneck", "depths": _RESNET_DEPTHS[50], "widths": _WIDE, "inner": _INNER, "kernels": [3] * 4, "stem": 64,
-}  # fmt: skip
-
-
-def _resnet(layers: int) -> dict[str, Any]:
-    basic = {"block": "basic", "depths": _RESNET_DEPTHS[layers], "widths": _INNER}
-    return basic if layers < 50 else {"block": "bottleneck", "depths": _RESNET_DEPTHS[layers], "widths": _WIDE}
-
-
 RESNET = VariantFamily(
     "resnet",
-    published(
-        TORCHVISION,
-        {
-            "resnet18": (_resnet(18), 11.690, 1814),
-            "resnet34": (_resnet(34), 21.798, 3664),
-            "resnet50": (_resnet(50), 25.557, 4089),
-            "resnet101": (_resnet(101), 44.549, 7801),
-            "resnet152": (_resnet(152), 60.193, 11514),
-        },
-    ),
-    _RESNET,
+    *published_and_defaults("resnet"),
     residual_network,
     draw_from(
         "block depths widths inner kernels stem resolution",
-        *({**_RESNET, **_resnet(layers)} for layers in (18, 34, 50, 101)),
+        *parameters_of("resnet", *(f"resnet{layers}" for layers in (18, 34, 50, 101))),
         stem=draw_stem,
     ),
     per_stage="depths widths inner kernels",
 )
 
-_GROUPED_INNER = {"32x4d": [128, 256, 512, 1024], "32x8d": [256, 512, 1024, 2048]}
-"""Channels inside the blocks: groups times the width of a group, doubled from stage to stage."""
-
 
 def _draw_resnext(rng: Random) -> dict[str, Any]:
     groups = rng.choice((8, 16, 32, 64))
+    bases = parameters_of("resnext", "resnext50_32x4d", "resnext101_32x8d")
     return {
-        "depths": draw_depths(rng, _RESNET_DEPTHS[rng.choice((50, 101))]),
-        "inner": draw_widths(rng, _GROUPED_INNER[rng.choice(("32x4d", "32x8d"))], multiple=groups),
+        "depths": draw_depths(rng, rng.choice(bases)["depths"]),
+        "inner": draw_widths(rng, rng.choice(bases)["inner"], multiple=groups),
         "groups": groups,
-        "widths": draw_widths(rng, _WIDE),
+        "widths": draw_widths(rng, bases[0]["widths"]),
         "kernels": draw_kernels(rng, [3] * 4),
         "resolution": draw_resolution(rng),
     }
@@ -118,18 +92,8 @@ def _draw_resnext(rng: Random) -> dict[str, Any]:
 
 RESNEXT = VariantFamily(
     "resnext",
-    published(
-        TORCHVISION,
-        {
-            "resnext50_32x4d": ({"depths": _RESNET_DEPTHS[50], "inner": _GROUPED_INNER["32x4d"]}, 25.029, 4230),
-            "resnext101_32x8d": ({"depths": _RESNET_DEPTHS[101], "inner": _GROUPED_INNER["32x8d"]}, 88.791, 16414),
-        },
-    ),
-    {
-        "depths": _RESNET_DEPTHS[50], "inner": _GROUPED_INNER["32x4d"], "groups": 32, "widths": _WIDE, "kernels": [3] * 4,
-        "stem": 64,
-    },
+    *published_and_defaults("resnext"),
     residual_network,
     _draw_resnext,
     per_stage="depths widths inner kernels",
-)  # fmt: skip
+)

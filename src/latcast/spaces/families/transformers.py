@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import inverted_residual
-from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
     WIDTH_RANGE,
     Stages,
@@ -21,8 +19,9 @@ from latcast.spaces.families.variants import (
     draw_from,
     draw_kernels,
     draw_resolution,
+    parameters_of,
     pooled_classifier,
-    published,
+    published_and_defaults,
 )
 from latcast.spaces.token_blocks import (
     Extent,
@@ -37,10 +36,6 @@ from latcast.spaces.token_blocks import (
 )
 
 # ViT (Dosovitskiy et al., "An image is worth 16x16 words", 2021) and DeiT (Touvron et al. 2021)
-
-_VIT: Mapping[str, Any] = {"width": 768, "heads": 12, "depth": 12, "hidden": None, "patch": 16}
-_VIT_SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
-"""Width and heads."""
 
 
 def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: int | None, patch: int, classes: int) -> str:
@@ -69,47 +64,25 @@ def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: 
 
 def _draw_vit(rng: Random) -> dict[str, Any]:
     """Draw a width in whole heads, of the published 64 channels or of 32."""
-    width, _ = _VIT_SIZES[rng.choice(tuple(_VIT_SIZES))]
+    sizes = parameters_of("vit", "deit_tiny_16", "deit_small_16", "vit_base_16")
+    width = rng.choice(sizes)["width"]
     head_size = rng.choice((32, 64))
     heads = max(1, round(width * rng.uniform(*WIDTH_RANGE) / head_size))
     return {
         "width": heads * head_size,
         "heads": heads,
-        "depth": draw_depths(rng, [_VIT["depth"]])[0],
+        "depth": draw_depths(rng, [sizes[0]["depth"]])[0],
         "hidden": heads * head_size * rng.choice((2, 3, 4)),
         "patch": rng.choice((16, 32)),
         "resolution": draw_resolution(rng),
     }
 
 
-def _published_vit(size: str, patch: int, million_parameters: float, million_macs: float, source: str) -> PublishedModel:
-    width, heads = _VIT_SIZES[size]
-    return PublishedModel({"width": width, "heads": heads, "patch": patch}, million_parameters, million_macs, source)
-
-
-_TORCHVISION = "torchvision models table, MACs with the two products inside attention"
-_TIMM = "parameters: timm's model; MACs with the two products inside attention: {}"
-
-VIT = VariantFamily(
-    "vit",
-    {
-        "deit_tiny_16": _published_vit("tiny", 16, 5.717, 1258, _TIMM.format("fvcore, which adds 0.4 % of normalisations")),
-        "deit_small_16": _published_vit("small", 16, 22.051, 4600, _TIMM.format("timm's model card, 4.6 G")),
-        "vit_base_16": _published_vit("base", 16, 86.568, 17564, _TORCHVISION),
-        "vit_base_32": _published_vit("base", 32, 88.224, 4409, _TORCHVISION),
-    },
-    _VIT,
-    vit,
-    _draw_vit,
-)
+VIT = VariantFamily("vit", *published_and_defaults("vit"), vit, _draw_vit)
 
 
 # Swin (Liu et al., "Swin transformer: hierarchical vision transformer using shifted windows", 2021)
 
-_SWIN: Mapping[str, Any] = {
-    "depths": [2, 2, 6, 2], "widths": [96, 192, 384, 768], "heads": [3, 6, 12, 24], "window": 7, "expansion": 4,
-}  # fmt: skip
-_SWIN_DEPTHS = {"tiny": [2, 2, 6, 2], "small": [2, 2, 18, 2]}
 SWIN_PATCH = 4
 
 
@@ -164,11 +137,12 @@ def swin(
 
 def _draw_swin(rng: Random) -> dict[str, Any]:
     """Draw widths in whole heads, of the published 32 channels or fewer; the window follows the resolution."""
+    published = parameters_of("swin", "swin_tiny", "swin_small")
     head_size = rng.choice((16, 24, 32))
-    heads = [max(1, round(width * rng.uniform(*WIDTH_RANGE) / head_size)) for width in _SWIN["widths"]]
+    heads = [max(1, round(width * rng.uniform(*WIDTH_RANGE) / head_size)) for width in published[0]["widths"]]
     resolution = draw_resolution(rng)
     return {
-        "depths": draw_depths(rng, _SWIN_DEPTHS[rng.choice(tuple(_SWIN_DEPTHS))]),
+        "depths": draw_depths(rng, rng.choice(published)["depths"]),
         "widths": [count * head_size for count in heads],
         "heads": heads,
         "window": resolution // 32,
@@ -177,36 +151,13 @@ def _draw_swin(rng: Random) -> dict[str, Any]:
     }
 
 
-SWIN = VariantFamily(
-    "swin",
-    published(
-        "torchvision models table, MACs with the products inside attention; parameters with the tables of relative position "
-        "biases, (2 window - 1)² values a head (Liu et al. 2021, Table 1: {})",
-        {
-            "swin_tiny": ({"depths": _SWIN_DEPTHS["tiny"]}, 28.288, 4491, "29 M, 4.5 G"),
-            "swin_small": ({"depths": _SWIN_DEPTHS["small"]}, 49.606, 8741, "50 M, 8.7 G"),
-        },
-    ),
-    _SWIN,
-    swin,
-    _draw_swin,
-    per_stage="depths widths heads",
-)
+SWIN = VariantFamily("swin", *published_and_defaults("swin"), swin, _draw_swin, per_stage="depths widths heads")
 
 
 # MobileViT (Mehta and Rastegari, "MobileViT: light-weight, general-purpose, and mobile-friendly vision transformer", 2022):
 # inverted residuals, and in the last three stages transformers that see every pixel: pixels at the same place of 2x2 patches
 # attend to each other (§3.1)
 
-_MOBILEVIT: Mapping[str, Any] = {
-    "widths": [32, 64, 96, 128, 160], "dims": [144, 192, 240], "depths": [1, 3, 1, 1, 1], "transformer_depths": [2, 4, 3],
-    "kernels": [3] * 5, "expansion": 4, "stem": 16, "head": 640, "resolution": 256,
-}  # fmt: skip
-MOBILEVIT_SIZES: Mapping[str, Mapping[str, Any]] = {
-    "xxs": {"widths": [16, 24, 48, 64, 80], "dims": [64, 80, 96], "head": 320, "expansion": 2},
-    "xs": {"widths": [32, 48, 64, 80, 96], "dims": [96, 120, 144], "head": 384, "expansion": 4},
-    "s": {"widths": [32, 64, 96, 128, 160], "dims": [144, 192, 240], "head": 640, "expansion": 4},
-}
 MOBILEVIT_STRIDES = (1, 2, 2, 2, 2)
 MOBILEVIT_HEADS = 4
 
@@ -253,23 +204,11 @@ def mobilevit(
 
 MOBILEVIT = VariantFamily(
     "mobilevit",
-    published(
-        "timm's mobilevit_{} at 256x256; MACs of convolutions, linear layers and the products inside attention as fvcore counts "
-        "them; with the normalisations that fvcore adds, {} G",
-        {
-            f"mobilevit_{size}": (MOBILEVIT_SIZES[size], parameters, macs, size, counted)
-            for size, parameters, macs, counted in (
-                ("xxs", 1.272, 407.4, "0.42"),
-                ("xs", 2.318, 1025.9, "1.05"),
-                ("s", 5.579, 2000.8, "2.03"),
-            )
-        },
-    ),
-    _MOBILEVIT,
+    *published_and_defaults("mobilevit"),
     mobilevit,
     draw_from(
         "widths dims depths transformer_depths kernels expansion stem head resolution",
-        *({**_MOBILEVIT, **size} for size in MOBILEVIT_SIZES.values()),
+        *parameters_of("mobilevit", *(f"mobilevit_{size}" for size in ("xxs", "xs", "s"))),
         kernels=lambda rng, sizes: draw_kernels(rng, sizes, (1, 3, 5)),
         expansion=lambda rng, published: rng.choice((2, 3, 4)),
     ),

@@ -10,6 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -17,6 +19,7 @@ from latcast.errors import LatcastError, ModelError
 from latcast.graph.builder import GraphBuilder, pair
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
+from latcast.reading import parse_json
 from latcast.records import Reference
 from latcast.spaces.catalogue import PublishedModel
 
@@ -112,12 +115,25 @@ def draw_from(names: str, *bases: Mapping[str, Any], **draws: Callable[[Random, 
     return draw
 
 
-def published(source: str, members: Mapping[str, tuple[Any, ...]]) -> dict[str, PublishedModel]:
-    """Return published members by name, from their parameters, million learned values, million MACs, and words of the source."""
-    return {
-        name: PublishedModel(parameters, million_parameters, million_macs, source.format(*words))
-        for name, (parameters, million_parameters, million_macs, *words) in members.items()
-    }
+MEMBERS = Path(__file__).with_name("members.json")
+"""Families' default parameters, and their published members: parameters where they differ, figures, and where these stand."""
+
+
+@cache
+def _listed() -> Mapping[str, Mapping[str, Any]]:
+    return dict(parse_json(MEMBERS.read_bytes(), MEMBERS.name, error=ModelError))
+
+
+def published_and_defaults(family: str) -> tuple[Mapping[str, PublishedModel], Mapping[str, Any]]:
+    """Return a family's published members by name, and its default parameters, from :data:`MEMBERS`."""
+    listed = _listed()[family]
+    return {name: PublishedModel(**member) for name, member in listed["members"].items()}, listed["defaults"]
+
+
+def parameters_of(family: str, *members: str) -> list[dict[str, Any]]:
+    """Return all parameters of published members of a family."""
+    listed = _listed()[family]
+    return [{**listed["defaults"], **listed["members"][name]["parameters"]} for name in members]
 
 
 def check_lengths(space: str, **columns: Sized) -> None:
