@@ -44,10 +44,25 @@ Note = Callable[[str], None]
 """Told, in a sentence, which platforms were taken for a text that is not the id of one."""
 
 
-class NamedPlatforms(tuple[On, ...]):
-    """Platforms as :func:`resolve_platforms` takes them, where a list of platforms is expected: a text may mean several."""
+Found = Path | PooledPlatform | PlatformPredictor
+"""A platform that was found: its bundle, its place in the pool, or its predictor."""
 
+
+@dataclass(frozen=True)
+class NamedPlatforms:
+    """Platforms as :func:`resolve_platforms` takes them, where a list of platforms is expected: a text may mean several.
+
+    Attributes:
+        names: As a user gives them.
+        note: See :func:`platforms_meant`.
+    """
+
+    names: tuple[On, ...]
     note: Note | None = None
+
+
+Platforms = Sequence[On] | NamedPlatforms
+"""Several platforms."""
 
 
 def load(platform: On) -> PlatformPredictor:
@@ -70,7 +85,7 @@ def load(platform: On) -> PlatformPredictor:
     return _loaded(_found(platform))
 
 
-def _found(platform: On, precision: str = "") -> Path | PooledPlatform | PlatformPredictor:
+def _found(platform: On, precision: str = "") -> Found:
     if isinstance(platform, PooledPlatform | PlatformPredictor):
         return platform
     if isinstance(platform, Platform) or not isinstance(platform, str):
@@ -84,7 +99,7 @@ def _found(platform: On, precision: str = "") -> Path | PooledPlatform | Platfor
     return found[0]
 
 
-def platforms_meant(text: str, note: Note | None = None, precision: str = "") -> list[Path | PooledPlatform | PlatformPredictor]:
+def platforms_meant(text: str, note: Note | None = None, precision: str = "") -> list[Found]:
     """Return the platforms that a text means: one, or the best known of each kind of unit of a device or chip.
 
     Args:
@@ -282,11 +297,11 @@ OF_NO_DEVICE = frozenset((
 """Words that people write for a device without naming one."""
 
 
-def _id_of(found: Path | PooledPlatform | PlatformPredictor) -> str:
+def _id_of(found: Found) -> str:
     return found.platform if isinstance(found, PooledPlatform) else _loaded(found).platform.id
 
 
-def _loaded(found: Path | PooledPlatform | PlatformPredictor) -> PlatformPredictor:
+def _loaded(found: Found) -> PlatformPredictor:
     if isinstance(found, PlatformPredictor):
         return found
     return _read(found, found.stat().st_mtime if isinstance(found, Path) else 0.0)
@@ -299,52 +314,57 @@ def _read(found: Path | PooledPlatform, _stamp: float) -> PlatformPredictor:
     return load_bundle(found, check=SHIPPED_FOLDER not in found.parents)
 
 
-def precision_of(graphs: Sequence[Graph]) -> str:
-    """Return the precision in which a device is meant that is named without one: int8 where all networks are quantised to it."""
-    return "int8" if graphs and all(each.precision == "int8" for each in graphs) else ""
-
-
-def resolve_platforms(names: Iterable[On], note: Note | None = None, graphs: Sequence[Graph] = ()) -> list[On]:
+def resolve_platforms(names: Iterable[On], note: Note | None = None, precision: str = "") -> list[Found]:
     """Return the platforms that a user names, each once: patterns expand to the ids that match them.
 
     Args:
         names: As :func:`platforms_meant` takes them, patterns of ids (with one of ``*?[``), or platforms that were found already.
         note: See :func:`platforms_meant`.
-        graphs: Networks that are to run there; see :func:`precision_of`.
+        precision: See :func:`meaning_of`.
 
     Raises:
         UnknownNameError: A pattern matches none.
         UnknownPlatformError: There is no such platform.
     """
-    found: dict[str, On] = {}
-    precision = precision_of(graphs)
+    found: list[Found] = []
     for name in names:
         if not isinstance(name, str):
-            already = _found(name)
-            found[_id_of(already)] = already
+            found.append(_found(name))
         elif is_pattern(name) and not Path(name).exists():
-            ids = matched(name, platform_ids(), "platform", "latcast platforms")
-            found |= {each: found.get(each, each) for each in ids}
+            found += map(resolve_platform, matched(name, platform_ids(), "platform", "latcast platforms"))
         else:
-            meant = platforms_meant(name, note, precision)
-            found |= {name: meant[0]} if len(meant) == 1 else {_id_of(each): each for each in meant}
-    return list(found.values())
+            found += platforms_meant(name, note, precision)
+    return list({each.platform.id if isinstance(each, PlatformPredictor) else each: each for each in found}.values())
 
 
-def is_one(on: On | Sequence[On]) -> TypeGuard[On]:
+def is_one(on: On | Platforms) -> TypeGuard[On]:
     """Return whether ``on`` is a platform, not a list of them."""
     return isinstance(on, str | os.PathLike | Platform | PooledPlatform | PlatformPredictor)
 
 
-def load_all(on: On | Sequence[On], graphs: Sequence[Graph] = ()) -> list[PlatformPredictor]:
-    """Return the predictors of one or several platforms on which networks are to run; see :func:`load`."""
-    return [_loaded(each) for each in _all_found(on, graphs)]
+def placed(on: On | Platforms, graphs: Sequence[Graph]) -> list[list[Found]]:
+    """Return for each platform that is named where each network runs: lists, one a platform, of one a network.
+
+    Of a device named without a precision, a network that is quantised to int8 takes the int8 platform, another the usual one;
+    all take the usual ones where there are fewer or more in int8.
+    """
+    quantised = ["int8" if graph.precision == "int8" else "" for graph in graphs]
+    found = {precision: _all_found(on, precision) for precision in dict.fromkeys(quantised or [""])}
+    if len({len(platforms) for platforms in found.values()}) > 1:
+        found["int8"] = found[""]
+    return [
+        [dict(zip(found, each, strict=True))[precision] for precision in quantised] for each in zip(*found.values(), strict=True)
+    ]
 
 
-def _all_found(on: On | Sequence[On], graphs: Sequence[Graph]) -> list[Path | PooledPlatform | PlatformPredictor]:
+def load_all(on: On | Platforms, graph: Graph | None = None) -> list[PlatformPredictor]:
+    """Return the predictors of the platforms, on which a network is to run where one is given; see :func:`placed`."""
+    return [_loaded(each) for each in _all_found(on, "int8" if graph is not None and graph.precision == "int8" else "")]
+
+
+def _all_found(on: On | Platforms, precision: str) -> list[Found]:
     if isinstance(on, NamedPlatforms):
-        on = resolve_platforms(on, on.note, graphs)
-    precision = precision_of(graphs)
+        return resolve_platforms(on.names, on.note, precision)
     return [_found(each, precision) for each in ([on] if is_one(on) else cast("Sequence[On]", on))]
 
 
@@ -356,13 +376,13 @@ def predict(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
 
 @overload
 def predict(
-    model: Model, on: Sequence[On], *, breakdown: bool = True, conditions: Conditions = STEADY, **options: Unpack[ModelKeywords]
+    model: Model, on: Platforms, *, breakdown: bool = True, conditions: Conditions = STEADY, **options: Unpack[ModelKeywords]
 ) -> list[Prediction]: ...
 
 
 def predict(
     model: Model,
-    on: On | Sequence[On],
+    on: On | Platforms,
     *,
     shapes: Shapes | None = None,
     strict: bool = False,
@@ -410,7 +430,7 @@ def predict(
 
 def predict_many(
     models: Iterable[Model],
-    on: On | Sequence[On],
+    on: On | Platforms,
     *,
     breakdown: bool = False,
     conditions: Conditions = STEADY,
@@ -442,17 +462,21 @@ def predict_many(
 
 
 def _predictions(
-    graphs: Sequence[Graph], on: On | Sequence[On], *, breakdown: bool, conditions: Conditions
+    graphs: Sequence[Graph], on: On | Platforms, *, breakdown: bool, conditions: Conditions
 ) -> Iterator[list[Prediction]]:
     """Predict on each platform; those with the same rules share a workload, and none is in memory longer than needed."""
-    workloads: list[Workload] = []
-    for each in _all_found(on, graphs):
-        predictor = _loaded(each)
-        workload = next((known for known in workloads if known.rules == predictor.rules), None)
-        if workload is None:
-            workload = Workload(graphs, predictor.rules)
-            workloads.append(workload)
-        yield predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
+    workloads: list[tuple[list[int], Workload]] = []
+    for each in placed(on, graphs):
+        predictions: dict[int, Prediction] = {}
+        for found in {id(found): found for found in each}.values():
+            predictor, places = load(found), [place for place, one in enumerate(each) if one is found]
+            workload = next((known for of, known in workloads if of == places and known.rules == predictor.rules), None)
+            if workload is None:
+                workload = Workload([graphs[place] for place in places], predictor.rules)
+                workloads.append((places, workload))
+            predicted = predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
+            predictions |= zip(places, predicted, strict=True)
+        yield [predictions[place] for place in range(len(graphs))]
 
 
 @overload
@@ -462,10 +486,10 @@ def memory(  # type: ignore[overload-overlap]  # a text is a sequence of texts t
 
 
 @overload
-def memory(model: Model, on: Sequence[On], **options: Unpack[ModelKeywords]) -> list[Memory]: ...
+def memory(model: Model, on: Platforms, **options: Unpack[ModelKeywords]) -> list[Memory]: ...
 
 
-def memory(model: Model, on: On | Sequence[On], **options: Unpack[ModelKeywords]) -> Memory | list[Memory]:
+def memory(model: Model, on: On | Platforms, **options: Unpack[ModelKeywords]) -> Memory | list[Memory]:
     """Return the memory that a network takes on a platform: peak of its activations, weights and file, in bytes.
 
     Args:
@@ -489,6 +513,6 @@ def memory(model: Model, on: On | Sequence[On], **options: Unpack[ModelKeywords]
     from latcast.kernels.memory import memory_of
 
     graph = read_model(model, ModelOptions(**options))
-    predictors = load_all(on, [graph])
+    predictors = load_all(on, graph)
     found = [memory_of(graph, each.rules, each.platform.precision) for each in predictors]
     return found[0] if is_one(on) else found

@@ -71,6 +71,26 @@ def test_a_network_and_its_quantised_file_are_compared_each_in_its_precision(lat
     assert [word in latcast(*compared).out for word in ("platform of A", "of B", FP32, INT8)] == [True] * 4
 
 
+def test_of_files_in_both_precisions_each_takes_the_platform_in_its_own(latcast: Latcast, quantised: Path) -> None:
+    mixed = (quantised, "squeezenet1_1", "--on", DEVICE)
+    alone = [latcast("predict", model, "--on", DEVICE, "--json").json["predictions"][0] for model in mixed[:2]]
+
+    predicted = latcast("predict", *mixed, "--json").json["predictions"]
+    checked = latcast("check", *mixed, "--max-ms", "1000", "--json").json
+    [grown] = latcast("check", quantised, "--against", "squeezenet1_1", "--on", DEVICE, "--json").json["checks"]
+    chosen = latcast("choose", *mixed, "--all", "--json").json
+
+    assert predicted == alone
+    assert [each["platform"] for each in checked["checks"]] == [INT8, FP32]
+    assert list(checked["bundles"]) == [INT8, FP32]
+    assert (grown["platform"], grown["base_ms"]) == (INT8, alone[1]["latency_ms"])
+    assert {each["name"]: each["platforms"][0]["platform"] for each in chosen["models"]} == {
+        str(quantised): INT8,
+        "squeezenet1_1": FP32,
+    }
+    assert sorted(each["latency_ms"] for each in chosen["models"]) == sorted(each["latency_ms"] for each in alone)
+
+
 def test_a_unit_without_int8_is_kept_and_a_check_there_warns(latcast: Latcast, quantised: Path) -> None:
     found = latcast("check", quantised, "--max-ms", "1000", "--on", "raspberry pi 5")
 

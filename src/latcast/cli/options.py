@@ -431,16 +431,14 @@ def platforms_in(on: str) -> NamedPlatforms:
     from latcast.cli.output import warn
     from latcast.forecast import NamedPlatforms
 
-    platforms = NamedPlatforms(platform_names(on))
-    platforms.note = warn
-    return platforms
+    return NamedPlatforms(tuple(platform_names(on)), warn)
 
 
 def warn_of_units(on: str, platforms: Iterable[str]) -> None:
     """Say that limits hold for each of several units that ``--on`` means."""
     from latcast.cli.output import warn
 
-    units = len(set(platforms))
+    units = len({Unit.parse(each.split("/")[2]).kind for each in platforms})
     if len(names_in(on)) == 1 < units and "/" not in on:
         warn(f"limits hold for each of the {units} units that '{on}' means; name one, such as '{on} CPU', for its own")
 

@@ -70,7 +70,7 @@ def predict(
             print_json({"predictions": [found.to_json() for found in spoken]})
         if not models:
             return
-    from latcast.forecast import load_all, predict_many
+    from latcast.forecast import load, placed, predict_many
     from latcast.networks import ModelOptions, read_model
 
     reading = ModelOptions(**options.reading(shape, value, signature, strict=strict, trust=trust))
@@ -84,8 +84,10 @@ def predict(
             raise typer.BadParameter("--start, --sustain and --beside are predicted here; leave --scheduler out")
         from latcast.predictors.on_workers import predict_on_workers
 
-        for predictor in load_all(platforms, graphs):
-            predictions += predict_on_workers(predictor, graphs, scheduler, breakdown=listed)
+        for where in placed(platforms, graphs):
+            for platform in {id(each): each for each in where}.values():
+                mine = [graph for graph, each in zip(graphs, where, strict=True) if each is platform]
+                predictions += predict_on_workers(load(platform), mine, scheduler, breakdown=listed)
     else:
         predictions += predict_many(graphs, platforms, breakdown=listed, conditions=conditions)
     if as_json:

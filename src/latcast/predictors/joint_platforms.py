@@ -16,8 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from latcast.graph.ir import Graph
 from latcast.kernels.rules import unit_kind
-from latcast.predictors.joint import JointLatency, latencies_ms
+from latcast.predictors.conditions import STEADY, Conditions
+from latcast.predictors.joint import JointLatency, latencies_ms, predict_pair
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
 
@@ -175,3 +178,21 @@ class JointPlatforms:
         """Return each platform's probability of being the fastest, (platforms,), adding up to 1."""
         fastest = self.draws_ms == self.draws_ms.min(axis=0)
         return np.asarray((fastest / fastest.sum(axis=0)).mean(axis=1))
+
+
+def predict_both(
+    on: PlatformPredictor,
+    a: Graph,
+    b_on: PlatformPredictor,
+    b: Graph,
+    *,
+    breakdown: bool = False,
+    conditions: Conditions = STEADY,
+) -> tuple[Prediction, Prediction, JointLatency]:
+    """Predict two networks, each on its platform and both together; on one platform as :func:`predict_pair` does."""
+    if on is b_on:
+        return predict_pair(on, a, b, breakdown=breakdown, conditions=conditions)
+    [of_a], [of_b] = (
+        where.predict_many([graph], breakdown=breakdown, conditions=conditions) for where, graph in ((on, a), (b_on, b))
+    )
+    return of_a, of_b, JointPlatforms((of_a, of_b)).pair(0, 1)

@@ -8,20 +8,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree
 
 from latcast.errors import LatcastError
-from latcast.forecast import Note, On, is_one, load_all, resolve_platforms
+from latcast.forecast import Found, NamedPlatforms, Note, On, is_one, load, placed
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
-from latcast.predictors.bundle_index import PooledPlatform, resolve_platform
 from latcast.predictors.conditions import STEADY, Bounded, Conditions, bounded_text
 from latcast.predictors.intervals import LEVEL
-from latcast.predictors.joint import predict_pair, probability_above
+from latcast.predictors.joint import probability_above
+from latcast.predictors.joint_platforms import predict_both
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.reading import read_toml
@@ -381,25 +382,27 @@ def check(
         base = read_model(against, reading)
         if not names:
             raise LatcastError("a base needs platforms to be compared on")
-        platforms = resolve_platforms(names, note, [*graphs, base])
-        predictors = load_all(platforms)
-        checks = [_growth(graph, base, each, max_growth, fail_above) for graph in graphs for each in predictors]
-        return _report(checks, predictors, platforms, fail_above, refused)
-    checks, predictors, platforms = list[Check](), [], []
+        where = placed(NamedPlatforms(names, note), [base, *graphs])
+        checks = [
+            _growth(graph, load(each[1 + place]), base, load(each[0]), max_growth, fail_above)
+            for place, graph in enumerate(graphs)
+            for each in where
+        ]
+        return _report(checks, chain(*where), fail_above, refused)
+    checks, platforms = list[Check](), list[Found]()
     for tier in tiers:
         held = [graph for graph in graphs if tier.holds_for(graph.name)]
         try:
-            found = resolve_platforms(tier.platforms, note, held) if held else []
+            where = placed(NamedPlatforms(tier.platforms, note), held) if held else []
         except LatcastError as problem:
             if not tier.name:
                 raise
             raise type(problem)(f"tier {tier.name}: {problem}") from problem
-        platforms += found
-        for predictor in load_all(found):
-            predictors.append(predictor)
-            for graph in held:
-                checks += _of_tier(graph, predictor, tier, fail_above, conditions, refused)
-    return _report(checks, predictors, platforms, fail_above, refused)
+        for each in where:
+            platforms += each
+            for graph, found in zip(held, each, strict=True):
+                checks += _of_tier(graph, load(found), tier, fail_above, conditions, refused)
+    return _report(checks, platforms, fail_above, refused)
 
 
 def _of_tier(
@@ -434,8 +437,10 @@ def _of_tier(
         yield _check(found, tier.name, MEMORY, tier.max_memory_mb, memory_mb, over, passed=not over)
 
 
-def _growth(graph: Graph, base: Graph, predictor: PlatformPredictor, max_growth: float, fail_above: float) -> Check:
-    of_base, found, joint = predict_pair(predictor, base, graph)
+def _growth(
+    graph: Graph, on: PlatformPredictor, base: Graph, base_on: PlatformPredictor, max_growth: float, fail_above: float
+) -> Check:
+    of_base, found, joint = predict_both(base_on, base, on, graph)
     over = joint.probability_of_growth(max_growth)
     growth = 100 * (found.latency_ms / of_base.latency_ms - 1) if of_base.latency_ms > 0 else 0.0
     low, high = joint.growth_percent()
@@ -455,20 +460,13 @@ def _check(
     )  # fmt: skip
 
 
-def _report(
-    checks: Sequence[Check],
-    predictors: Sequence[PlatformPredictor],
-    names: Sequence[On],
-    fail_above: float,
-    refused: Sequence[Refusal],
-) -> CheckReport:
-    bundles = {predictor.platform.id: _digest(name) for predictor, name in zip(predictors, names, strict=True)}
+def _report(checks: Sequence[Check], platforms: Iterable[Found], fail_above: float, refused: Sequence[Refusal]) -> CheckReport:
+    bundles = {load(each).platform.id: _digest(each) for each in {id(each): each for each in platforms}.values()}
     return CheckReport(tuple(checks), bundles, fail_above, VERSION, tuple(refused))
 
 
-def _digest(name: On) -> str | None:
+def _digest(path: Found) -> str | None:
     """SHA-256 of the files of a bundle; None of a predictor in memory or without a bundle."""
-    path = name if isinstance(name, Path | PlatformPredictor | PooledPlatform) else resolve_platform(name)
     if not isinstance(path, Path):
         return None
     digest = hashlib.sha256()

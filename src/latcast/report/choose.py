@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
+from itertools import chain
 from math import log
 from pathlib import Path
 from statistics import NormalDist
@@ -15,7 +16,8 @@ import numpy as np
 
 from latcast.drawing import drawn, pareto
 from latcast.errors import LatcastError, ModelError, abridged, one_line
-from latcast.forecast import On, load_all
+from latcast.forecast import On, Platforms, load, load_all, placed
+from latcast.graph.blocks import main_block
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -29,6 +31,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.starts import features_of_named
 from latcast.predictors.workload import Workload
+from latcast.records import Platform
 from latcast.spaces.accuracies import TRAINED_ON
 from latcast.spaces.catalogue import NetworkSummary, model
 from latcast.spaces.catalogue import models as named_models
@@ -225,7 +228,7 @@ class Choice(Tabular):
 
 
 def choose(
-    on: On | Sequence[On],
+    on: On | Platforms,
     *,
     max_ms: float | None = None,
     models: Iterable[Model] | None = None,
@@ -241,7 +244,8 @@ def choose(
     """Find the networks that are accurate for their latency, and those that fit a budget.
 
     Args:
-        on: A platform, or a list of them: a network is to fit on each.
+        on: A platform, or a list of them: a network is to fit on each. Of a device named without a precision, candidates that are
+            quantised to int8 take the int8 platform, others the usual one.
         max_ms: Milliseconds that it may take; None for no limit.
         models: The candidates, as :func:`latcast.predict` takes models, folders of model files among them; None for the named
             networks whose accuracy on ImageNet was published.
@@ -276,13 +280,13 @@ def choose(
         raise LatcastError("trained_on is of the named networks; give candidates of your own with their accuracies, without it")
     rated = {each.name: each for each in named_models(trained_on=trained_on) if each.top1_percent is not None}
     graphs = None if models is None else read_models(models_listed(models), ModelOptions(trust=trust))
-    predictors = load_all(on, graphs or ())
     if graphs is None:
-        columns = [_Column.of_named(each, rated, watch) for each in predictors]
+        predictors = load_all(on)
+        found_of = [_of_named(each, rated, conditions, watch) for each in predictors]
+        networks, columns = found_of[0][0], [column for _, under in found_of for column in under]
     else:
-        columns = _own_columns(graphs, predictors, dict(accuracies or {}))
-    columns = [each for column in columns for each in column.under(conditions)]
-    networks = columns[0].networks
+        networks = _own_networks(graphs, accuracies or {})
+        predictors, columns = _own_columns(graphs, networks, on, conditions)
     allowed = networks.parameters <= (np.inf if max_parameters is None else max_parameters)
     if graphs is None:
         allowed = allowed & ~np.isnan(networks.accuracy)
@@ -291,14 +295,14 @@ def choose(
                            f"{networks.parameters.min():.3g}")  # fmt: skip
     unknown: dict[str, tuple[str, ...]] = {}
     for each in columns:
-        if rows := np.flatnonzero(allowed & np.isnan(each.kept_ms(certainty))).tolist():
-            why = f"the latency {each.condition} on {each.predictor.platform.id} is not known ({each.basis})"
-            unknown[why] = tuple(networks.names[row] for row in rows)
-            allowed[rows] = False
-    candidates = _candidates(columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
+        for row in np.flatnonzero(allowed & np.isnan(each.kept_ms(certainty))).tolist():
+            why = f"the latency {each.condition} on {each.platforms[row].id} is not known ({each.bases[row]})"
+            unknown[why] = (*unknown.get(why, ()), networks.names[row])
+            allowed[row] = False
+    candidates = _candidates(networks, columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
     if graphs is None:
         candidates = tuple(replace(each, trained_on=rated[each.name].trained_on) for each in candidates)
-    platforms = tuple(each.platform.id for each in predictors)
+    platforms = tuple(dict.fromkeys(each.platform.id for each in predictors))
     said = [
         f"{each.platform}: this bundle's interval is not calibrated, so that the certainty is not known"
         for each in predictors
@@ -306,7 +310,7 @@ def choose(
     ]
     if (models is None) and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
         said.append("accuracies are those of the published weights, before quantising to 8 bits")
-    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(said), unknown)
+    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(dict.fromkeys(said)), unknown)
     return replace(found, warnings=(*found.warnings, *_fallbacks(found, predictors, graphs)))
 
 
@@ -323,12 +327,16 @@ class _Networks:
 
 @dataclass(frozen=True)
 class _Column:
-    """The candidates on one platform under one condition, arrays by candidate; a latency that is not known is NaN."""
+    """The candidates, each on its platform, under one condition, arrays by candidate; a latency that is not known is NaN.
 
-    networks: _Networks
-    predictor: PlatformPredictor
-    start_features: Callable[[], Sequence[Mapping[str, float]]]
-    """What decides the start of each, see :func:`latcast.predictors.starts.features_of`."""
+    Attributes:
+        platforms: Of each.
+        levels: Percent of latencies that should lie in the interval; NaN where it is not calibrated.
+        bases: How the latency under the condition is known.
+    """
+
+    platforms: Sequence[Platform]
+    levels: np.ndarray
     memory_bytes: np.ndarray
     latency_ms: np.ndarray
     low_ms: np.ndarray
@@ -336,62 +344,27 @@ class _Column:
     covered: np.ndarray
     grades: Sequence[Grade]
     condition: str = ""
-    basis: str = ""
+    bases: Sequence[str] = ()
 
     @property
-    def deviations(self) -> float:
+    def deviations(self) -> np.ndarray:
         """Standard deviations to either side that the interval reaches; one that is not calibrated is taken for 90 %."""
-        level = self.predictor.interval.level
-        return NormalDist().inv_cdf(0.5 + (90.0 if level is None else level) / 200)
-
-    def under(self, conditions: Conditions) -> list[_Column]:
-        """Return a column for each condition, or this one, of the steady latency, where there is none."""
-        if conditions == STEADY:
-            return [self]
-        bounded_ms = zip(self.latency_ms.tolist(), self.low_ms.tolist(), self.high_ms.tolist(), strict=True)
-        steady = [
-            Prediction(name, self.predictor.platform.id, *each, coverage=Coverage(1.0, ()), grade=grade)
-            for name, each, grade in zip(self.networks.names, bounded_ms, self.grades, strict=True)
-        ]
-        found = conditions.added_to(steady, self.predictor, self.start_features)
-        bounded = np.array([list(each.under_conditions().values()) for each in found], dtype=np.float64)  # None becomes NaN
-        return [
-            replace(self, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms, condition=condition, basis=basis)
-            for condition, basis, (latency_ms, low_ms, high_ms) in zip(
-                found[0].under_conditions(), found[0].condition_bases(), bounded.transpose(1, 2, 0), strict=True
-            )
-        ]
+        return np.array([NormalDist().inv_cdf(0.5 + each / 200) for each in np.nan_to_num(self.levels, nan=90.0).tolist()])
 
     @classmethod
-    def of_named(cls, predictor: PlatformPredictor, rated: Mapping[str, NetworkSummary], watch: Watch) -> _Column:
-        found: NamedKernels = named_kernels(predictor.rules, watch)
-        networks = [rated.get(each.name, replace(each, top1_percent=None)) for each in found.networks]
-        names = [each.name for each in networks]
-        precision, delegate = predictor.platform.precision, delegate_of(predictor.platform)
-        crossings = np.zeros((len(names), 2)) if delegate is None else named_crossings(delegate, watch)
-        crossing_ms = [0.0 if delegate is None else delegate.crossing_ms(*each) for each in crossings.tolist()]
-        facts = _Networks(
-            names,
-            np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
-            np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
-            np.array([1e6 * each.million_parameters for each in networks]),
-            [lineage_of(model(name)) for name in names],
-        )
-        start_features = partial(features_of_named, found, precision)
-        return cls.of_table(facts, predictor, start_features, found.table, found.memory_bytes(precision), np.array(crossing_ms))
+    def joined(cls, parts: Sequence[_Column], rows: Sequence[int]) -> _Column:
+        """Return parts that hold the candidates in these rows, one after the other, as one column in the order of rows."""
+        order = np.argsort(rows)
 
-    @classmethod
-    def of_table(
-        cls, networks: _Networks, predictor: PlatformPredictor, start_features: Callable[[], Sequence[Mapping[str, float]]],
-        table: KernelTable, memory_bytes: np.ndarray, crossing_ms: np.ndarray,
-    ) -> _Column:  # fmt: skip
-        estimates = predictor.estimate_table(table)
-        crossing_ms = crossing_ms * ~estimates.measured
-        latency_ms = estimates.latency_ms + crossing_ms
-        return cls(
-            networks, predictor, start_features, memory_bytes, latency_ms, *predictor.bounds_ms(estimates, crossing_ms),
-            estimates.covered_share * (1 - crossing_ms / latency_ms), predictor.grades(estimates, networks.lineages),
-        )  # fmt: skip
+        def whole(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            if isinstance(values[0], np.ndarray):
+                return np.concatenate(values)[order]
+            together = list(chain(*values))
+            return [together[row] for row in order.tolist()] if together else ()
+
+        names = [each.name for each in fields(cls) if each.name != "condition"]
+        return cls(**{name: whole(name) for name in names}, condition=parts[0].condition)
 
     def kept_ms(self, certainty: float) -> np.ndarray:
         """Return the latency that each does not exceed with a certainty: its logarithm is normal on either side.
@@ -400,7 +373,7 @@ class _Column:
         """
         score = NormalDist().inv_cdf(certainty)
         reach = np.log(self.high_ms / self.latency_ms) if score > 0 else np.log(self.latency_ms / self.low_ms)
-        bound_ms = self.high_ms if score <= self.deviations else np.nan
+        bound_ms = np.where(score <= self.deviations, self.high_ms, np.nan)
         return np.where(np.isnan(self.latency_ms), bound_ms, self.latency_ms * np.exp(score * reach / self.deviations))
 
     def probability(self, max_ms: float) -> np.ndarray:
@@ -412,35 +385,113 @@ class _Column:
         return np.array([normal.cdf(each) for each in np.clip(score, -8, 8).tolist()])
 
 
-def _own_columns(
-    graphs: Sequence[Graph], predictors: Sequence[PlatformPredictor], accuracies: Mapping[str, float]
-) -> list[_Column]:
-    """Return the columns of the user's own candidates."""
+def _columns(
+    predictor: PlatformPredictor, names: Sequence[str], lineages: Sequence[str],
+    start_features: Callable[[], Sequence[Mapping[str, float]]], table: KernelTable, memory_bytes: np.ndarray,
+    crossing_ms: np.ndarray, conditions: Conditions,
+) -> list[_Column]:  # fmt: skip
+    """Return networks on one platform: a column for each condition, or that of the steady latency where there is none.
+
+    Args:
+        predictor: Of the platform.
+        names, lineages: Of the table's networks.
+        start_features: What decides the start of each, see :func:`latcast.predictors.starts.features_of`.
+        table: Their kernels.
+        memory_bytes: Of each.
+        crossing_ms: What crossings to the CPU take of each.
+        conditions: See :func:`choose`.
+    """
+    estimates = predictor.estimate_table(table)
+    crossing_ms = crossing_ms * ~estimates.measured
+    latency_ms = estimates.latency_ms + crossing_ms
+    count, level = len(latency_ms), predictor.interval.level
+    steady = _Column(
+        [predictor.platform] * count, np.full(count, np.nan if level is None else level), memory_bytes, latency_ms,
+        *predictor.bounds_ms(estimates, crossing_ms), estimates.covered_share * (1 - crossing_ms / latency_ms),
+        predictor.grades(estimates, lineages),
+    )  # fmt: skip
+    if conditions == STEADY:
+        return [steady]
+    bounded_ms = zip(steady.latency_ms.tolist(), steady.low_ms.tolist(), steady.high_ms.tolist(), strict=True)
+    predictions = [
+        Prediction(name, predictor.platform.id, *each, coverage=Coverage(1.0, ()), grade=grade)
+        for name, each, grade in zip(names, bounded_ms, steady.grades, strict=True)
+    ]
+    found = conditions.added_to(predictions, predictor, start_features)
+    bounded = np.array([list(each.under_conditions().values()) for each in found], dtype=np.float64)  # None becomes NaN
+    return [
+        replace(steady, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms, condition=condition, bases=[basis] * count)
+        for condition, basis, (latency_ms, low_ms, high_ms) in zip(
+            found[0].under_conditions(), found[0].condition_bases(), bounded.transpose(1, 2, 0), strict=True
+        )
+    ]
+
+
+def _of_named(
+    predictor: PlatformPredictor, rated: Mapping[str, NetworkSummary], conditions: Conditions, watch: Watch
+) -> tuple[_Networks, list[_Column]]:
+    """Return the named networks, and their columns on a platform."""
+    found: NamedKernels = named_kernels(predictor.rules, watch)
+    networks = [rated.get(each.name, replace(each, top1_percent=None)) for each in found.networks]
+    names = [each.name for each in networks]
+    precision, delegate = predictor.platform.precision, delegate_of(predictor.platform)
+    crossings = np.zeros((len(names), 2)) if delegate is None else named_crossings(delegate, watch)
+    crossing_ms = [0.0 if delegate is None else delegate.crossing_ms(*each) for each in crossings.tolist()]
+    facts = _Networks(
+        names,
+        np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
+        np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
+        np.array([1e6 * each.million_parameters for each in networks]),
+        [lineage_of(model(name)) for name in names],
+    )
+    start_features, memory = partial(features_of_named, found, precision), found.memory_bytes(precision)
+    return facts, _columns(
+        predictor, names, facts.lineages, start_features, found.table, memory, np.array(crossing_ms), conditions
+    )  # fmt: skip
+
+
+def _own_networks(graphs: Sequence[Graph], accuracies: Mapping[str, float]) -> _Networks:
+    """Return the user's own candidates, whose accuracies stand under their names, or the file's name with or without suffix."""
     if not graphs:
         raise ModelError(f"found no candidates; expected model files ({', '.join(MODEL_SUFFIXES)}), folders of them, or names")
     names = [graph.name for graph in graphs]
-    # An accuracy stands under the name, or the file's name with or without suffix.
     spelled = [(name, Path(name).name, Path(name).stem) for name in names]
     accuracy = np.array([next((accuracies[text] for text in each if text in accuracies), np.nan) for each in spelled])
     macs, parameters = np.array([[float(graph_macs(graph)), float(graph.parameter_count)] for graph in graphs]).T
-    columns = []
-    for each in predictors:
-        precision, workload = each.platform.precision, Workload(graphs, each.rules)
-        parts = zip(graphs, workload.kernels, strict=True)
-        memory = np.array([memory_of(graph, each.rules, precision, found).total_bytes for graph, found in parts])
-        networks = _Networks(names, accuracy, macs, parameters, workload.lineages)
-        crossings_ms = workload.crossings_ms(delegate_of(each.platform))
-        start_features = partial(workload.start_features, precision)
-        columns.append(_Column.of_table(networks, each, start_features, workload.table, memory, crossings_ms))
-    return columns
+    return _Networks(names, accuracy, macs, parameters, [main_block(graph) for graph in graphs])
+
+
+def _own_columns(
+    graphs: Sequence[Graph], networks: _Networks, on: On | Platforms, conditions: Conditions
+) -> tuple[list[PlatformPredictor], list[_Column]]:
+    """Return the platforms of the user's own candidates, and their columns."""
+    predictors, columns = list[PlatformPredictor](), list[_Column]()
+    for where in placed(on, graphs):
+        parts, rows = list[list[_Column]](), list[int]()
+        for found in {id(each): each for each in where}.values():
+            predictor, mine = load(found), [row for row, each in enumerate(where) if each is found]
+            workload, precision = Workload([graphs[row] for row in mine], predictor.rules), predictor.platform.precision
+            kernels = zip(workload.graphs, workload.kernels, strict=True)
+            memory = np.array([memory_of(graph, predictor.rules, precision, each).total_bytes for graph, each in kernels])
+            names, lineages = ([listed[row] for row in mine] for listed in (networks.names, networks.lineages))
+            parts.append(
+                _columns(
+                    predictor, names, lineages, partial(workload.start_features, precision), workload.table, memory,
+                    workload.crossings_ms(delegate_of(predictor.platform)), conditions,
+                )
+            )  # fmt: skip
+            predictors.append(predictor)
+            rows += mine
+        columns += [_Column.joined(each, rows) for each in zip(*parts, strict=True)]
+    return predictors, columns
 
 
 def _candidates(
-    columns: Sequence[_Column], rows: np.ndarray, max_ms: float | None, max_memory_mb: float | None, certainty: float
-) -> tuple[ModelCandidate, ...]:
+    networks: _Networks, columns: Sequence[_Column], rows: np.ndarray, max_ms: float | None, max_memory_mb: float | None,
+    certainty: float,
+) -> tuple[ModelCandidate, ...]:  # fmt: skip
     if not len(rows):
         return ()
-    networks = columns[0].networks
     kept_ms = np.stack([each.kept_ms(certainty) for each in columns], axis=1)
     covered = np.stack([each.covered for each in columns], axis=1)
     memory = np.stack([each.memory_bytes for each in columns], axis=1).max(axis=1)
@@ -453,8 +504,8 @@ def _candidates(
     for row, on_front in zip(rows.tolist(), front.tolist(), strict=True):
         latencies = tuple(
             CandidateLatency(
-                each.predictor.platform.id, _number(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
-                float(kept_ms[row, place]), _number(chance[row]), each.predictor.interval.level,
+                each.platforms[row].id, _number(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
+                float(kept_ms[row, place]), _number(chance[row]), _number(each.levels[row]),
                 each.grades[row], bool(each.covered[row] >= LEAST_COVERED), each.condition,
             )
             for place, (each, chance) in enumerate(zip(columns, chances, strict=True))
@@ -491,7 +542,9 @@ def front_of(quality: np.ndarray, cost: np.ndarray, able: np.ndarray) -> np.ndar
 def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: Sequence[Graph] | None) -> list[str]:
     """Return a sentence for each platform whose delegate leaves a part of the pick to the CPU."""
     pick = found.pick
-    delegates = {each.platform.id: delegate for each in predictors if (delegate := delegate_of(each.platform)) is not None}
+    where = {each.platform for each in pick.latencies} if pick else set()
+    own = {each.platform.id: delegate_of(each.platform) for each in predictors if each.platform.id in where}
+    delegates = {name: delegate for name, delegate in own.items() if delegate is not None}
     if pick is None or not delegates:
         return []
     graph = next((each for each in graphs or () if each.name == pick.name), None) or read_model(pick.name)

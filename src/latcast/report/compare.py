@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
-from latcast.forecast import On, is_one, load_all, precision_of
+from latcast.forecast import On, Platforms, is_one, load, load_all, placed
 from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.conditions import STEADY, Conditions
-from latcast.predictors.joint import predict_pair
-from latcast.predictors.joint_platforms import JointPlatforms
+from latcast.predictors.joint_platforms import predict_both
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.report.alignment import KernelChange, align, diff_lines
@@ -195,7 +194,7 @@ def compare(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
 def compare(
     a: Model,
     b: Model | None = None,
-    on: Sequence[On] = (),
+    on: Platforms = (),
     *,
     conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
@@ -205,7 +204,7 @@ def compare(
 def compare(
     a: Model,
     b: Model | None = None,
-    on: On | Sequence[On] = (),
+    on: On | Platforms = (),
     *,
     conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
@@ -239,28 +238,18 @@ def compare(
         ('pixel4/tflite-2.10/1large/int8', True)
     """
     first, second = (read_model(model, ModelOptions(**options)) for model in (a, a if b is None else b))
-    if b is not None and precision_of([first]) != precision_of([second]):
-        predictors, others = load_all(on, [first]), load_all(on, [second])
-        if len(predictors) != len(others):
-            predictors = others = load_all(on, [first, second])
-    else:
-        predictors = others = load_all(on, [first, second])
     if b is None:
+        predictors = load_all(on, first)
         if len(predictors) < 2:
             raise LatcastError(f"one network on {len(predictors)} platforms, expected two at least; or give a second network")
         return [_compared(first, predictors[0], second, other, conditions) for other in predictors[1:]]
-    found = [_compared(first, mine, second, other, conditions) for mine, other in zip(predictors, others, strict=True)]
+    where = [map(load, each) for each in placed(on, [first, second])]
+    found = [_compared(first, mine, second, other, conditions) for mine, other in where]
     return found[0] if is_one(on) else found
 
 
 def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor, conditions: Conditions) -> Comparison:
-    if on is b_on:
-        of_a, of_b, joint = predict_pair(on, a, b, breakdown=True, conditions=conditions)
-    else:
-        [of_a], [of_b] = (
-            where.predict_many([graph], breakdown=True, conditions=conditions) for where, graph in ((on, a), (b_on, b))
-        )
-        joint = JointPlatforms((of_a, of_b)).pair(0, 1)
+    of_a, of_b, joint = predict_both(on, a, b_on, b, breakdown=True, conditions=conditions)
     level = of_a.level if of_b.level is not None else None
     return Comparison(
         of_a.model, of_b.model, of_a.platform, of_b.platform, of_a.latency_ms, of_b.latency_ms, of_b.latency_ms - of_a.latency_ms,

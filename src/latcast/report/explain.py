@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from latcast.errors import LatcastError, ModelError, counted
-from latcast.forecast import On, is_one, load_all
+from latcast.forecast import On, Platforms, is_one, load_all
 from latcast.graph import edits
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
@@ -158,7 +158,7 @@ def explain(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
 @overload
 def explain(
     model: Model,
-    on: Sequence[On],
+    on: Platforms,
     *,
     conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
@@ -167,7 +167,7 @@ def explain(
 
 def explain(
     model: Model,
-    on: On | Sequence[On],
+    on: On | Platforms,
     *,
     conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
@@ -201,7 +201,7 @@ def explain(
     wanted = ModelOptions(**options)
     resize = Resizing(model, wanted)
     graph = resize(wanted.shapes) if wanted.shapes else resize.graph
-    predictors = load_all(on, [graph])
+    predictors = load_all(on, graph)
 
     def resized(smaller: Shapes) -> Graph:
         return resize({**(wanted.shapes or {}), **smaller})

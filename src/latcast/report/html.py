@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from latcast.drawing import LogAxis
 from latcast.errors import LatcastError
 from latcast.extras import require
-from latcast.forecast import On
+from latcast.forecast import On, Platforms
 from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
 from latcast.predictors.conditions import STEADY, Conditions, bounded_text
@@ -37,7 +37,7 @@ ROW_HEIGHT, LANE_WIDTH, MOST_LANES = 26, 9, 8
 
 def report(
     model: Model,
-    on: On | Sequence[On],
+    on: On | Platforms,
     path: str | os.PathLike[str],
     *,
     conditions: Conditions = STEADY,

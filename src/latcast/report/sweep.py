@@ -14,7 +14,7 @@ import numpy as np
 
 from latcast.drawing import curves, drawn
 from latcast.errors import LatcastError, ModelError
-from latcast.forecast import On, is_one, load_all
+from latcast.forecast import On, Platforms, is_one, load_all
 from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape, shapes_by_input
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
@@ -141,7 +141,7 @@ def sweep(  # type: ignore[overload-overlap]  # a text is a sequence of texts to
 @overload
 def sweep(
     model: Model,
-    on: Sequence[On],
+    on: Platforms,
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
     breakdown: bool = False,
@@ -152,7 +152,7 @@ def sweep(
 
 def sweep(
     model: Model,
-    on: On | Sequence[On],
+    on: On | Platforms,
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
     breakdown: bool = False,
@@ -200,7 +200,7 @@ def sweep(
     varies = _what_varies([each for _, each in listed])
     sized = [graph for _, _, graph in graphs]
     sweeps = []
-    for predictor in load_all(on, sized):
+    for predictor in load_all(on, sized[0]):
         predictions = predictor.predict_many(sized, breakdown=breakdown)
         points = tuple(
             SweepPoint(size, shapes_by_input(each, graph.inputs), one)
