@@ -253,6 +253,7 @@ def platforms_named(text: str) -> tuple[list[str], bool]:
 def what_to_name(text: str) -> str:
     """Return the middle of a message about a text that names no device: what it is, or is most like, and what to name instead."""
     from latcast.chips.chip_names import chip_of, chips_of, find
+    from latcast.chips.name_matching import names_another
     from latcast.devices.device_search import nearest_known
     from latcast.predictors.platform_names import read_name
 
@@ -276,7 +277,11 @@ def what_to_name(text: str) -> str:
     for place, length in ((place, length) for length in (1, 2) for place in range(len(words))):
         left_out = " ".join(words[place : place + length])
         rest = " ".join(words[:place] + words[place + length :])
-        if re.fullmatch(r"[a-z]+|\d+w|[a-z]+ v?\d+(\.\d+)+", left_out, re.I) and (named := read_name(rest, known)) is not None:
+        if any(map(names_another, left_out.lower().split())):
+            continue  # without it, it is another device
+        if not re.fullmatch(r"[a-z]+|\d+w|[a-z]+ v?\d+(\.\d+)+", left_out, re.I):
+            continue
+        if (named := read_name(rest, known)) is not None and any(each.exact for each in find(named.device)):
             said = (
                 f"'{left_out}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision; "
             )

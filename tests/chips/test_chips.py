@@ -424,3 +424,34 @@ def test_a_name_does_not_go_over_a_bracket(text: str, expected: str) -> None:
 
     assert found is not None
     assert found.id == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "chip", "another"),
+    [
+        ("Realme GT", "Snapdragon 888", "Realme GT 99"),
+        ("Xiaomi 12 Pro", "Snapdragon 8 Gen 1", "Acme 12 Pro"),
+        ("Moto G Power (2020)", "Snapdragon 665", "Moto G Power 2029"),
+    ],
+)
+def test_a_number_a_year_or_another_maker_beside_a_name_makes_it_another_device(known: str, chip: str, another: str) -> None:
+    found = chip_of(known)
+
+    assert found is not None
+    assert found.name == chip
+    assert chip_of(another) is None
+
+
+def test_gigabytes_and_frequencies_behind_a_name_leave_it_the_device() -> None:
+    assert chip_of("Jetson Orin NX 16 GB") == chip_of("Jetson Orin NX") is not None
+    assert chip_of("Raspberry Pi 4 1.5 GHz") == chip_of("Raspberry Pi 4") is not None
+
+
+def test_a_phone_is_not_taken_for_the_core_that_its_model_is_called_like() -> None:
+    assert {each.by for each in find("A76")} == {"core"}
+    assert find("Oppo A76") == ()
+
+
+@pytest.mark.parametrize("name", ["Motorola Moto G84", "TI TDA4VM"])
+def test_a_maker_before_a_name_that_lacks_it_is_understood(name: str) -> None:
+    assert [each.exact for each in find(name)] == [True]

@@ -40,11 +40,12 @@ Entry = Chip | Device
 
 
 class _Name(NamedTuple):
-    """A written name, and the chip or device that it names."""
+    """A written name, the chip or device that it names, and whether its first word, a brand, is left out."""
 
     text: str
     owner: str
     is_device: bool
+    is_shortened: bool = False
 
     def entry(self) -> Entry:
         return devices()[self.owner] if self.is_device else chips()[self.owner]
@@ -56,7 +57,7 @@ def _names() -> Mapping[str, list[_Name]]:
     found: dict[str, list[_Name]] = {}
     for text, owner, is_device in spellings():
         for way in ways_to_write(text):
-            found.setdefault(joined(way), []).append(_Name(way, owner, is_device))
+            found.setdefault(joined(way), []).append(_Name(way, owner, is_device, way != text))
     return found
 
 
@@ -85,10 +86,15 @@ def _mentioned(words: Words) -> list[Entry]:
     taken: list[tuple[int, int]] = []
     for name in _telling_names():
         if name in words.text:
-            for begin, end in words.places(words_of(_names()[name][0].text)):
-                if all(end <= first or last <= begin for first, last in taken) and not words.qualified(end):
+            meant = _names()[name]
+            of_device = all(each.is_device for each in meant)
+            without_maker = of_device and all(each.is_shortened for each in meant)
+            for begin, end in words.places(words_of(meant[0].text)):
+                if all(end <= first or last <= begin for first, last in taken) and not words.names_another(
+                    begin, end, without_maker=without_maker, of_device=of_device
+                ):
                     taken.append((begin, end))
-                    found += (each.entry() for each in _names()[name])
+                    found += (each.entry() for each in meant)
     return found
 
 
@@ -108,7 +114,7 @@ def find(text: str) -> tuple[Found, ...]:
         wanted = joined(way)
         if wanted and wanted not in _NO_NAMES:
             named, inside = _found_by_name(wanted)
-            found = named or _found_by_part(wanted) or inside
+            found = named or _found_by_part(wanted, whole=way == text) or inside
             if found:
                 return found
     return ()
@@ -149,13 +155,15 @@ def _parts() -> Mapping[str, list[tuple[str, str, Chip]]]:
     return found
 
 
-def _found_by_part(wanted: str) -> tuple[Found, ...]:
-    """Return chips with such a core, GPU or NPU, the latest first; "a76" is the Cortex-A76, "ethos u55" any Ethos-U55."""
+def _found_by_part(wanted: str, *, whole: bool) -> tuple[Found, ...]:
+    """Return chips with such a core, GPU or NPU, the latest first; "ethos u55" is any Ethos-U55, and a whole text "a76" the
+    Cortex-A76, as "Oppo A76" is a phone.
+    """
     text = words_of(wanted)
     meant: dict[str, tuple[str, Chip, dict[str, None]]] = {}
     for name, having in _parts().items():
         words = words_of(name)
-        if wanted == words.text.removeprefix("cortex") or any(begin == 0 for begin, _ in words.places(text)):
+        if (whole and wanted == words.text.removeprefix("cortex")) or any(begin == 0 for begin, _ in words.places(text)):
             for kind, part, chip in having:
                 meant.setdefault(chip.id, (kind, chip, {}))[2][part] = None
     found = [Found(chip.name, (chip,), by=kind, parts=tuple(parts)) for kind, chip, parts in meant.values()]

@@ -15,16 +15,16 @@ BRANDS = frozenset(
     re.findall(
         r"\w+",
         """allwinner amd amlogic ampere apple azure broadcom core dimensity dragonwing exynos geforce google helio hisilicon
-        huawei ingenic instinct intel kendryte kirin loongson mediatek microsoft nvidia nxp oppo phytium qualcomm quadro radeon
-        renesas rockchip samsung snapdragon spacemit sunway tesla tiger unisoc vivo xeon xiaomi""",
+        huawei ingenic instinct intel kendryte kirin loongson mediatek microsoft motorola nvidia nxp oppo phytium qualcomm
+        quadro radeon renesas rockchip samsung snapdragon spacemit sunway tesla ti tiger unisoc vivo xeon xiaomi""",
     )
 )
 """First words that people leave out of names."""
 
 _MAKERS = {
-    **{maker: maker for maker in ("apple", "google", "huawei", "microsoft", "oppo", "samsung", "vivo", "xiaomi")},
-    "galaxy": "samsung", "ipad": "apple", "iphone": "apple", "macbook": "apple", "mi": "xiaomi", "nexus": "google",
-    "pixel": "google", "poco": "xiaomi", "redmi": "xiaomi", "surface": "microsoft",
+    **{maker: maker for maker in ("apple", "google", "huawei", "microsoft", "motorola", "oppo", "samsung", "vivo", "xiaomi")},
+    "galaxy": "samsung", "ipad": "apple", "iphone": "apple", "macbook": "apple", "mi": "xiaomi", "moto": "motorola",
+    "nexus": "google", "pixel": "google", "poco": "xiaomi", "redmi": "xiaomi", "surface": "microsoft",
 }  # fmt: skip
 """First words of devices' names to who makes them."""
 
@@ -68,14 +68,31 @@ class Words:
                     yield begin, end
             begin = self.text.find(name.text, begin + 1)
 
-    def qualified(self, end: int) -> bool:
-        """Return whether the word that begins there makes the name before it another device's."""
+    def names_another(self, begin: int, end: int, *, without_maker: bool, of_device: bool) -> bool:
+        """Return whether the words around a name make it another device's.
+
+        Args:
+            begin, end: Of the name.
+            without_maker: Whether the name lacks its maker, which then stands before no other: "12 Pro" in "Reno 12 Pro".
+            of_device: Whether a device has it, which a number behind makes another one: "Realme GT" in "Realme GT 6".
+        """
+        first = self.starts.index(begin)
+        if without_maker and first and self.attached[first]:
+            return True
         if end == len(self.text):
             return False
         place = self.starts.index(end)
-        word = self.words[place]
-        return self.attached[place] and (word in _QUALIFIERS or word.startswith("gen"))
+        word, unit = self.words[place], "".join(self.words[place + 1 : place + 2])
+        numbered = of_device and word.isdigit() and len(word) < 3 and self.words[place - 1].isalpha() and unit != "gb"
+        return self.attached[place] and (names_another(word) or numbered)
 
+
+def names_another(word: str) -> bool:
+    """Return whether a word makes the name beside it another device's: "pro", "gen2", a maker, or the year of a model."""
+    return word in _QUALIFIERS or word in _MAKERS or word.startswith("gen") or _YEAR.fullmatch(word) is not None
+
+
+_YEAR = re.compile("20[12][0-9]")
 
 _NOISE = re.compile(r"\((?:r|tm|c)\)|[®™]|(?<![a-z0-9])(?:cpu|processor)(?![a-z0-9])", re.IGNORECASE)
 _PLUS = re.compile(r"(?:(?<=\d)|[\s_\-]+)plus(?![a-z0-9])")
