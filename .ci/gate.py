@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import typer
+
 import latcast
 from latcast.cli import options
 from latcast.errors import LatcastError
@@ -29,7 +31,7 @@ def main(inputs: Mapping[str, str]) -> int:
     patterns = inputs["MODELS"].split()
     if not inputs["BUDGET"] and not inputs["PLATFORMS"]:
         raise LatcastError("found neither budget nor on; give a budget, or the platforms on which a model may not grow")
-    given = float(inputs["FAIL_ABOVE"]) if inputs["FAIL_ABOVE"] else None
+    given = percentage(inputs["FAIL_ABOVE"], "fail-above") if inputs["FAIL_ABOVE"] else None
     reports: list[CheckReport] = []
     if inputs["BUDGET"]:
         files = git("ls-files", "-z", "--", *patterns).split("\0")[:-1]
@@ -39,7 +41,7 @@ def main(inputs: Mapping[str, str]) -> int:
     if inputs["PLATFORMS"]:
         platforms = options.platform_names(inputs["PLATFORMS"])
         resolve_platforms(platforms)  # so that an unknown one is refused where no file changed
-        growth = float(inputs["MAX_GROWTH"].removesuffix("%"))
+        growth = percentage(inputs["MAX_GROWTH"], "max-growth")
         with tempfile.TemporaryDirectory() as folder:
             for path, before in changed_models(inputs["BASE"], patterns, Path(folder)):
                 reports.append(growth_of(path, before, inputs["BASE"], platforms, growth, given))
@@ -53,6 +55,18 @@ def main(inputs: Mapping[str, str]) -> int:
     if found.refused:
         return 1
     return 0 if found.passed else 3
+
+
+def percentage(text: str, name: str) -> float:
+    """Return the number of an input such as ``5%``.
+
+    Raises:
+        LatcastError: It is none.
+    """
+    try:
+        return options.quantity(text, name, {"%": 1, "": 1}, "a percentage such as 5%", may_be_zero=True)
+    except typer.BadParameter as problem:
+        raise LatcastError(problem.message) from None
 
 
 def git(*arguments: str) -> str:

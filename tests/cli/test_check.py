@@ -194,6 +194,8 @@ def test_the_action_holds_every_file_to_a_budget(
         ({"models": "*.tflite", "budget": "b.toml"}, "found no tracked file that *.tflite matches"),
         ({"models": "*.onnx", "on": PLATFORM, "base": "f" * 40}, "git fetch failed"),
         ({"models": "*.onnx", "on": "no such phone", "base": "HEAD"}, "no such phone"),
+        ({"models": "*.onnx", "on": PLATFORM, "max-growth": "five"}, "max-growth 'five', expected a percentage such as 5%"),
+        ({"models": "*.onnx", "on": PLATFORM, "fail-above": "often"}, "fail-above 'often', expected a percentage"),
     ],
 )
 def test_the_action_says_in_one_line_what_it_cannot_do(
