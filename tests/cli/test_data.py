@@ -165,21 +165,6 @@ def test_files_of_a_named_platform_become_a_file(latcast: Latcast, tmp_path: Pat
     assert [item.latency_ms for item in jsonlines.read(output)] == [23.905]
 
 
-def test_cut_off_output_is_one_line_with_file_and_line(latcast: Latcast, home: Path, tmp_path: Path) -> None:
-    file = tmp_path / "squeezenet1_1.txt"
-    file.write_text((RECORDED / "tflite.txt").read_text()[:900])
-    lines = file.read_text().count("\n") + 1
-
-    found = latcast("data", "import", "benchmark", file, "--on", "pixel4/tflite-2.17/cpu1/fp32")
-
-    assert found.reason.startswith(f"{file}:{lines}: the output of benchmark_model ends before its summary")
-    assert not (home / "measurements").exists()
-
-
-def test_output_without_a_platform_asks_for_one(latcast: Latcast) -> None:
-    assert "name the platform with --on device/" in latcast("data", "import", "benchmark", RECORDED / "tflite.txt").reason
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -63,11 +63,6 @@ def test_a_kernel_that_a_runtime_lacks_is_refused_with_those_it_has(latcast: Lat
     assert latcast("data", "sample", "channel_shuffle", "--runtime", "ncnn", "-n", 2, "--sampler", "random").code == 0
 
 
-def test_unknown_kernels_and_samplers_are_named(latcast: Latcast) -> None:
-    assert latcast("data", "sample", "conf").reason == "no kernel type is called 'conf'; known: conv, concat, conv_3d"
-    assert latcast("data", "sample", "conv", "--sampler", "vae2").code == 2
-
-
 def test_the_rounds_of_a_store_are_a_table_json_and_a_picture(latcast: Latcast, tmp_path: Path) -> None:
     path, platform = tmp_path / "kernels.sqlite", "local/onnxruntime-1.31/cpu1/fp32"
     rounds = ["test set"] * 4 + [0] * 9 + [1] * 6

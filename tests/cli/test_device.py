@@ -56,11 +56,6 @@ class TestSuggestFromData:
 
         assert found["used_platforms"] == 2
 
-    def test_too_many_are_refused(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("device", "suggest", "--data", known, "-n", "11").reason.startswith(
-            "10 networks were measured on every one"
-        )
-
 
 class TestAdd:
     @pytest.mark.parametrize("precision", PUBLISHED_PRECISIONS)
@@ -198,11 +193,3 @@ class TestKit:
         assert "Unpack it (unzip kit.zip). Put the tools into kit/tools" in found.out
         assert "    sh kit/measure.sh --device rpi5" in found.out
         assert as_json["archive_bytes"] == Path("kit.zip").stat().st_size < 0.1 * as_json["size_bytes"]
-
-    def test_a_folder_that_is_something_else_is_one_line(self, latcast: Latcast, tmp_path: Path) -> None:
-        (tmp_path / "thesis.doc").write_text("")
-
-        found = latcast("device", "kit", "squeezenet1_1", "-o", tmp_path)
-
-        assert found.code == 1
-        assert found.err.splitlines()[-1].startswith(f"latcast: {tmp_path} holds something else than a kit")

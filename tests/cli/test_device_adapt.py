@@ -26,10 +26,6 @@ def test_a_malformed_target_is_refused_before_measuring(latcast: Latcast) -> Non
     assert "found the target 'soon', expected such as ±10=95" in latcast("device", "adapt", "--target", "soon").reason
 
 
-def test_a_pool_that_does_not_exist_is_refused(latcast: Latcast, tmp_path: Path) -> None:
-    assert "to take predictors from" in latcast("device", "adapt", "--pool", tmp_path / "nowhere").reason
-
-
 def test_a_stored_campaign_is_adapted_to_without_measuring(latcast: Latcast, tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
 

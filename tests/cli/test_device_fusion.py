@@ -75,10 +75,6 @@ def test_timings_are_kept_by_runtime_and_unit(latcast: Latcast, home: Path, made
     assert made_up["location"] == home / "measurements" / "fusion-openvino-cpu1+avx2-fp32.sqlite"
 
 
-def test_a_runtime_without_a_switch_for_instruction_sets_is_one_line(latcast: Latcast) -> None:
-    assert "no switch" in latcast("device", "fusion", "detect", "-r", "onnxruntime", "--isa", "avx2").reason
-
-
 def test_a_profiler_is_asked_unless_it_is_declined(latcast: Latcast, made_up: dict[str, Any]) -> None:
     found = latcast("device", "fusion", "detect", "--budget", "10", "--no-check")
     assert made_up["profiler"] is True
@@ -104,10 +100,6 @@ def test_rules_that_were_detected_are_shown(latcast: Latcast, made_up: dict[str,
     assert "patterns in one kernel: silu" in latcast("device", "fusion", "show", "made-up").out.splitlines()
     assert latcast("device", "fusion", "show", "made-up", "--json").json["pairs"] == {"conv": ["relu"]}
     assert "0 of 9 pairs undecided" in latcast("device", "fusion", "show", "made-up", "--undecided").out
-
-
-def test_rules_that_were_never_detected_are_one_line(latcast: Latcast) -> None:
-    assert "latcast device fusion detect --runtime ncnn" in latcast("device", "fusion", "show", "ncnn").reason
 
 
 def test_training_takes_detected_rules_and_the_bundle_keeps_them(latcast: Latcast, tmp_path: Path) -> None:

@@ -98,31 +98,6 @@ def test_a_file_is_written_anew_where_that_is_asked_for(latcast: Latcast, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("x", "--input 'x' is not of the form input=16000"),
-        ("z=1", "a value is given for 'z', which is no input"),
-        ("x=1,2", "input 'x' has the shape [1, 8]; the values given for it have [2]"),
-        ("x=missing.npy", "cannot read the values in 'missing.npy'"),
-    ],
-)
-def test_an_input_that_does_not_fit_is_one_line(latcast: Latcast, tmp_path: Path, given: str, expected: str) -> None:
-    path = save(model([node("Relu", ["x"], ["y"])], {"x": (1, 8)}, ["y"], opset=17), tmp_path)
-    assert expected in latcast("measure", path, *QUICK, "--input", given).reason
-
-
-def test_a_file_of_unknown_sizes_is_one_line(latcast: Latcast, tmp_path: Path) -> None:
-    content, expected = BAD["dynamic shapes"]
-    path = tmp_path / "model.onnx"
-    path.write_bytes(content())
-
-    reason = latcast("measure", path, *QUICK).reason
-
-    assert reason.startswith(f"{path} could not be measured: ")
-    assert expected in reason
-
-
-@pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (("nosuch.onnx",), "nosuch.onnx"),

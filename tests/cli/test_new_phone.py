@@ -84,12 +84,6 @@ def test_ten_networks_of_the_kit_predict_any_other_in_three_commands(
         assert found["low_ms"] <= actual_ms <= found["high_ms"]
 
 
-def test_an_unknown_network_is_refused_with_the_nearest(latcast: Latcast) -> None:
-    reason = latcast("device", "kit", "mobilenetv2b_w9", "-o", "kit").reason
-
-    assert reason.startswith("no published model is called 'mobilenetv2b_w9'; nearest: pytorchcv/mobilenetv2b_w")
-
-
 def test_a_kit_takes_names_of_pytorchcv_and_of_papers(latcast: Latcast) -> None:
     found = latcast("device", "kit", "mobilenetv2b_wd4", "squeezenet1_1", "-o", "kit", "--formats", "onnx")
 
@@ -98,32 +92,6 @@ def test_a_kit_takes_names_of_pytorchcv_and_of_papers(latcast: Latcast) -> None:
         "mobilenetv2b_wd4": reference_of("mobilenetv2b_wd4"),
         "squeezenet1_1": model("squeezenet1_1"),
     }
-
-
-class TestCsv:
-    @pytest.fixture
-    def csv(self, home: Path) -> Path:
-        Path("own.onnx").write_bytes(to_onnx(build(model("squeezenet1_1"))))
-        Path("few.csv").write_text('model,latency_ms\nown.onnx,31\nresnet18,105.5\n"mobilenetv2_w1",24.5\n\nmobilenet_w1, 33\n')
-        return Path("few.csv")
-
-    @pytest.mark.parametrize(
-        ("line", "reason"),
-        [
-            ("resnet18", "few.csv:2: found 1 cells; expected a model and its latency in milliseconds"),
-            ("resnet18,fast", "few.csv:2: the latency is fast; expected a finite number above 0"),
-            ("resnet18,-3", "few.csv:2: the latency is -3"),
-            ("resnet18,inf", "few.csv:2: the latency is inf"),
-            ("nosuch.onnx,3", "few.csv:2: the network 'nosuch' is not known"),
-            ("", "few.csv:2: no model follows the header"),
-        ],
-    )
-    def test_a_malformed_row_is_refused_with_its_line(self, latcast: Latcast, line: str, reason: str) -> None:
-        Path("few.csv").write_text(f"model,latency_ms\n{line}\n")
-
-        found = latcast("data", "import", "benchmark", "few.csv", "--on", S11, "-o", "few.jsonl")
-
-        assert reason in found.reason
 
 
 class TestUnits:

@@ -148,13 +148,8 @@ def test_a_network_without_a_graph_is_a_line_and_the_others_are_trained_on(latca
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("evaluate", "local", "nosuch.sqlite"), "cannot read measurements from nosuch.sqlite"),
-        (("evaluate", "local", "."), "it is a folder"),
         (("evaluate", "local", DATASET, "--families", "resnet"), "found no measured network of resnet to judge"),
-        (("train", DATASET, "--on", "pixel4/tflite-2.10/gpu/fp16"), "holds no measurements of pixel4/tflite-2.10/gpu/fp16"),
         (("train", DATASET, "--leave-out", "vgg"), "found no networks of 'vgg' to leave out; there are 1x1 + 1x1 + depthwise, "),
-        (("train", DATASET, "--learn-from", "kernels"), "needs at least 10 isolated kernels"),
-        (("train", DATASET, "--learn-from", "networks", "-o", "/proc/nowhere/bundle.zip"), "cannot be written"),
     ],
 )
 def test_a_wrong_store_family_or_place_is_one_line(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:

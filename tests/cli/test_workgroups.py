@@ -62,18 +62,6 @@ def test_a_profile_of_ones_own_and_another_block(latcast: Latcast, tmp_path: Pat
     assert launch["advice"]["rules"]["I"].endswith("is not known")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("conv:8x8x8", "--on", "nosuch"), "no device profile is called 'nosuch'"),
-        (("conv:8x8", "--on", "mi9"), "is not an operator"),
-        (("vit_base_16_nosuch", "--on", "mi9"), "vit_base_16_nosuch"),
-    ],
-)
-def test_an_unknown_device_or_operator_is_refused(latcast: Latcast, arguments: tuple[str, ...], reason: str) -> None:
-    assert reason in latcast("workgroups", "advise", *arguments).reason
-
-
 def test_a_sweep_is_replayed(latcast: Latcast, cache: Path) -> None:
     found = latcast("workgroups", "replay", cache)
 

@@ -158,10 +158,6 @@ def write_two_convolutions(path: Path) -> None:
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def test_an_unknown_device_is_one_line(latcast: Latcast, home: Path) -> None:
-    assert "no GPU interface is called 'mi9'" in latcast("workgroups", "measure", OP, "--on", "mi9").reason
-
-
 def test_devices_are_listed_with_unknown_values(latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpu(monkeypatch, profiles=(PROFILE, replace(PROFILE, title="silent", simultaneous_items=None)))
 

@@ -28,11 +28,6 @@ def test_tables_that_need_no_predictor_train_none(benchmark: MeasuredBenchmark) 
     assert not stages
 
 
-def test_another_platform_adds_its_table(benchmark: MeasuredBenchmark, other: MeasuredBenchmark) -> None:
-    [found] = reproduce(benchmark, ["table 11"], training=Training(model="analytical"), other=other)
-    assert found.name == "table 11"
-
-
 BARS = PaperTable("table 8", "Accuracy", ("family", "±10 %", "paper CPU ±10 %"), (("a", 90.0, None), ("b", 80.0, 70.0)))
 SHARES = PaperTable("figure 6", "Shares", ("family", "Conv and DWConv %", "conv %", "others %"), (("a", 60.0, 60.0, 40.0),))
 PLAIN = PaperTable("table 12", "Time", ("platform", "hours"), (("a", 1.0),))

@@ -30,9 +30,3 @@ def test_figures_as_json(papers: Latcast, tmp_path: Path) -> None:
     [figure] = found["comparisons"]
     # The network takes 2 ms, its one operation 1.5 ms.
     assert [row["mean ms"] for row in figure["rows"] if row["runtime"] == "TFLite"] == pytest.approx([0.5])
-
-
-def test_a_folder_without_the_dataset_is_refused(papers: Latcast, tmp_path: Path) -> None:
-    empty = papers("peva", "--analyse", "--data", tmp_path)
-    assert (empty.code, empty.out) == (1, "")
-    assert "none of the files" in empty.err
