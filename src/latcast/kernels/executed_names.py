@@ -3,78 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from latcast.errors import DatasetError
 from latcast.graph.idioms import Idiom
 from latcast.graph.ir import Graph, Node
 from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import chosen_idioms
+from latcast.reading import read_json
 
 LINK = "_linked_:_"
 """Between the names of operators that TFLite's delegate linked (fused) into one kernel."""
 
-TFLITE_GPU: Mapping[str, str] = {
-    "average_pool": "pooling_2d",
-    "concat": "concat",
-    "conv": "convolution_2d",
-    "conv.winograd": "convolution_winograd_4x4_6x6",
-    "conv_transpose": "convolution_transposed",
-    "depthwise_conv": "depthwise_convolution",
-    "depthwise_pointwise": "depthwise_conv_plus_1x1_conv",
-    "grouped_conv": "convolution_2d_grouped",
-    "linear": "fully_connected",
-    "max_pool": "pooling_2d",
-    "reduce": "mean",
-}
+_NAMES = read_json(Path(__file__).with_suffix(".json"), error=DatasetError)
+
+TFLITE_GPU: Mapping[str, str] = _NAMES["tflite_gpu"]
 """Kernel type to the delegate's name of the operator that the kernel begins with."""
 
-TFLITE_GPU_LINKED: Mapping[str, tuple[str, ...]] = {
-    "batch_normalization": ("mul", "add"),
-    "clip": ("relu",),
-    "hard_sigmoid": ("relu", "mul"),
-    "leaky_relu": ("relu",),
-    "max": ("maximum",),
-    "min": ("minimum",),
-    "p_relu": ("prelu",),
-    "relu6": ("relu",),
-}
+TFLITE_GPU_LINKED: Mapping[str, Sequence[str]] = _NAMES["tflite_gpu_linked"]
 """Operator class to the delegate's operators, where they are not called alike."""
 
 FOLDED_INTO = frozenset({"conv", "conv.winograd", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "linear"})
 FOLDED = frozenset({"add_scalar", "batch_normalization", "bias_add"})
 """Types that TFLite's converter folds into weights and bias of those of ``FOLDED_INTO`` right before them."""
 
-PYTORCH_VULKAN: Mapping[str, str] = {
-    "average_pool": "vulkan.avg_pool2d",
-    "batch_norm": "vulkan.batchnorm",
-    "clip": "vulkan.clamp",
-    "concat": "vulkan.cat",
-    "conv": "vulkan.conv2d",
-    "conv.pointwise": "vulkan.conv2d_pw_2x2",
-    "depthwise_conv": "vulkan.conv2d_dw",
-    "depthwise_conv.3x3": "vulkan.conv2d_dw_3x3",
-    "depthwise_conv.5x5": "vulkan.conv2d_dw_5x5",
-    "grouped_conv": "vulkan.conv2d",
-    "hard_swish": "vulkan.hardswish",
-    "linear": "vulkan.addmm",
-    "max_pool": "vulkan.max_pool2d",
-    "reduce": "vulkan.mean",
-    "relu": "vulkan.clamp",
-    "relu6": "vulkan.clamp",
-}
+PYTORCH_VULKAN: Mapping[str, str] = _NAMES["pytorch_vulkan"]
+PYTORCH_METAL: Mapping[str, str] = _NAMES["pytorch_metal"]
 """Kernel type, or the class of the first operator where a type holds several, to the backend's name."""
-
-PYTORCH_METAL: Mapping[str, str] = {
-    "add": "metal.elementwise_mpscnn",
-    "average_pool": "metal.max_pool2d",
-    "conv": "metal.prepack_conv2d",
-    "depthwise_conv": "metal.prepack_conv2d",
-    "grouped_conv": "metal.prepack_conv2d",
-    "linear": "metal.linear",
-    "max_pool": "metal.max_pool2d",
-    "mul": "metal.elementwise_mpscnn",
-    "reduce": "metal.adaptive_avg_pool2d",
-}
 
 
 def executed_names(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules) -> list[str]:
@@ -94,7 +50,7 @@ def executed_names(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules) 
     words = [_words(graph, [nodes[name] for name in kernel.nodes], idiom_of) for kernel in kernels]
     if backend == "tflite_gpu":
         return [_delegate_name(kernel.kernel_type, found) for kernel, found in zip(kernels, words, strict=True)]
-    table = {"pytorch_vulkan": PYTORCH_VULKAN, "pytorch_metal": PYTORCH_METAL}.get(backend)
+    table = _NAMES.get(backend)
     if table is None:
         return [kernel.kernel_type for kernel in kernels]
     prefix = backend.removeprefix("pytorch_")

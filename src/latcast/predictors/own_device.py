@@ -7,13 +7,13 @@ from typing import Any
 
 from latcast.errors import LatcastError
 from latcast.folders import data_folder, made, replacing
-from latcast.reading import parse_json
+from latcast.reading import read_json
 from latcast.records import Platform
 
 
 def _known(file: str) -> dict[str, Any]:
     path = data_folder() / file
-    return dict(parse_json(path.read_bytes(), str(path), error=LatcastError)) if path.is_file() else {}
+    return dict(read_json(path, error=LatcastError)) if path.is_file() else {}
 
 
 def _unit(platform: Platform) -> str:

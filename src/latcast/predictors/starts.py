@@ -24,7 +24,7 @@ from latcast.kernels.rules import FusionRules
 from latcast.predictors.conditions import Start
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
-from latcast.reading import parse_json
+from latcast.reading import read_json
 from latcast.records import WEIGHT_BYTES, Platform, Unit
 
 if TYPE_CHECKING:
@@ -52,38 +52,38 @@ LEAST_FACTOR = 1e-3
 
 def features_of(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules, precision: str) -> dict[str, float]:
     """Return what decides a start, but for the latency, in the units of the terms' names."""
-    busy = [kernel for kernel in kernels if not kernel.free]
-    memory = memory_of(graph, rules, precision, kernels)
-    return {
-        "constant": 1.0,
-        "kernels": float(len(busy)),
-        "distinct": float(len({kernel.key for kernel in busy})),
-        "nodes": float(len(graph.nodes)),
-        "weights_mb": memory.weights_bytes / 1e6,
-        "weights_3x3_mb": elements_3x3(graph) * WEIGHT_BYTES.get(precision, 4) / 1e6,
-        "activations_mb": memory.peak_activations_bytes / 1e6,
-        "mmacs": graph_macs(graph) / 1e6,
-    }
+    keys, memory = [kernel.key for kernel in kernels if not kernel.free], memory_of(graph, rules, precision, kernels)
+    sizes = (memory.weights_bytes, elements_3x3(graph), memory.peak_activations_bytes, graph_macs(graph))
+    return _features(precision, len(keys), len(set(keys)), len(graph.nodes), *sizes)
 
 
 def features_of_named(found: NamedKernels, precision: str) -> list[dict[str, float]]:
-    """Return what decides the start of each named network, as :func:`features_of` does, from their table."""
+    """Return :func:`features_of` each named network, from their table."""
     import numpy as np
 
-    table, distinct = found.table, len(found.table.kernel_types)
+    table, distinct, graphs = found.table, len(found.table.kernel_types), found.graphs
     pairs = np.unique(table.network * distinct + table.kernel)
-    graphs, weight_bytes = found.graphs, WEIGHT_BYTES.get(precision, 4)
-    columns = {
-        "constant": np.ones(table.networks),
-        "kernels": np.bincount(table.network, minlength=table.networks),
-        "distinct": np.bincount(pairs // distinct, minlength=table.networks),
-        "nodes": graphs["nodes"],
-        "weights_mb": (graphs["weights"] * weight_bytes + graphs["other_bytes"]) / 1e6,
-        "weights_3x3_mb": graphs["weights_3x3"] * weight_bytes / 1e6,
-        "activations_mb": found.activations_bytes(precision) / 1e6,
-        "mmacs": graphs["macs"] / 1e6,
-    }
-    return [dict(zip(columns, row, strict=True)) for row in np.stack(list(columns.values()), axis=1).tolist()]
+    counts = [np.bincount(rows, minlength=table.networks) for rows in (table.network, pairs // distinct)]
+    weights_bytes = graphs["weights"] * WEIGHT_BYTES.get(precision, 4) + graphs["other_bytes"]
+    sizes = (weights_bytes, graphs["weights_3x3"], found.activations_bytes(precision), graphs["macs"])
+    return [_features(precision, *row) for row in np.stack([*counts, graphs["nodes"], *sizes], axis=1).tolist()]
+
+
+def _features(
+    precision: str,
+    kernels: float,
+    distinct: float,
+    nodes: float,
+    weights_bytes: float,
+    weights_3x3: float,
+    activations_bytes: float,
+    macs: float,
+) -> dict[str, float]:
+    return {
+        "constant": 1.0, "kernels": float(kernels), "distinct": float(distinct), "nodes": float(nodes),
+        "weights_mb": weights_bytes / 1e6, "weights_3x3_mb": weights_3x3 * WEIGHT_BYTES.get(precision, 4) / 1e6,
+        "activations_mb": activations_bytes / 1e6, "mmacs": macs / 1e6,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class StartModel:
 
 @cache
 def _shipped() -> tuple[tuple[Mapping[str, Any], StartModel], ...]:
-    document = parse_json(SHIPPED.read_bytes(), SHIPPED.name, error=BundleError)
+    document = read_json(SHIPPED, error=BundleError)
     return tuple((entry["platform"], StartModel.from_json(entry["model"])) for entry in document["models"])
 
 

@@ -22,7 +22,7 @@ from latcast.errors import LatcastError
 from latcast.predictors.conditions import Sustained
 from latcast.predictors.own_device import found_out, keep_found
 from latcast.predictors.prediction import Prediction
-from latcast.reading import parse_json
+from latcast.reading import read_json
 from latcast.records import Platform, Unit
 
 SHIPPED = Path(__file__).with_name("sustained.json")
@@ -103,7 +103,7 @@ def keep_curve(platform: Platform, curve: Curve) -> None:
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    return dict(parse_json(SHIPPED.read_bytes(), SHIPPED.name, error=LatcastError))
+    return dict(read_json(SHIPPED, error=LatcastError))
 
 
 def curve_of(platform: Platform) -> Curve | None:

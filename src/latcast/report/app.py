@@ -16,7 +16,7 @@ from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_macs
 from latcast.predictors.prediction import Prediction
-from latcast.reading import parse_json
+from latcast.reading import read_json
 from latcast.records import Platform, Unit
 
 SHIPPED = Path(__file__).with_name("app_costs.json")
@@ -64,7 +64,7 @@ class AppPart:
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    return dict(parse_json(SHIPPED.read_bytes(), SHIPPED.name, error=LatcastError))
+    return dict(read_json(SHIPPED, error=LatcastError))
 
 
 def app_parts(graph: Graph, found: Prediction) -> tuple[str, list[AppPart]]:

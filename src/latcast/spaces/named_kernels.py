@@ -85,9 +85,10 @@ def rated_networks() -> tuple[NetworkSummary, ...]:
 def named_kernels(rules: FusionRules, watch: Watch = lambda *_: None) -> NamedKernels:
     """Return the kernels of the rated networks under fusion rules, from a table where there is one."""
     networks = rated_networks()
-    name = table_name(networks, rules)
+    made_from = _fingerprint(networks, rules)
+    name = _file_name("named", made_from)
     for content, is_shipped in stored(SHIPPED_TABLES / name):
-        read = read_table(content, _fingerprint(networks, rules))
+        read = read_table(content, made_from)
         if read is not None:
             configurations, arrays = read
             network = np.repeat(np.arange(len(networks)), arrays["occurring"].astype(np.int64))
@@ -141,7 +142,7 @@ def named_crossings(delegate: Delegate, watch: Watch = lambda *_: None) -> np.nd
     """Return how often the rated networks cross between a delegate's unit and the CPU, and how many bytes, (networks, 2)."""
     networks = rated_networks()
     made_from = _made_from(networks, delegate.partitioned_by())
-    name = crossings_name(networks, delegate)
+    name = _file_name("crossings", made_from)
     for content, _ in stored(SHIPPED_TABLES / name):
         read = read_table(content, made_from)
         if read is not None:
@@ -227,12 +228,16 @@ def crossings_file(crossings: np.ndarray, networks: Sequence[NetworkSummary], de
 
 def table_name(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
     """Return the name of a table's file."""
-    return f"named-{_fingerprint(networks, rules)[:16]}.npz"
+    return _file_name("named", _fingerprint(networks, rules))
 
 
 def crossings_name(networks: Sequence[NetworkSummary], delegate: Delegate) -> str:
     """Return the name of the file of a delegate's crossings."""
-    return f"crossings-{_made_from(networks, delegate.partitioned_by())[:16]}.npz"
+    return _file_name("crossings", _made_from(networks, delegate.partitioned_by()))
+
+
+def _file_name(kind: str, made_from: str) -> str:
+    return f"{kind}-{made_from[:16]}.npz"
 
 
 def _fingerprint(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:

@@ -17,15 +17,13 @@ from types import MappingProxyType
 from typing import Any
 
 from latcast.errors import DatasetError
-from latcast.reading import parse_json
+from latcast.reading import read_json
 from latcast.records import Reference
 from latcast.spaces.catalogue import find_model
 from latcast.spaces.families.variants import IMAGE, scaled_parameters
 from latcast.spaces.named_graphs import graph_file
 
-MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    parse_json(Path(__file__).with_suffix(".json").read_bytes(), "published_names.json", error=DatasetError)
-)
+MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(read_json(Path(__file__).with_suffix(".json"), error=DatasetError))
 """Dataset to published name to a member of a family, or to a network of a space with graphs.
 
 ResNet-50 v1.5 of TensorFlow has its stride in the 3x3 convolution, as the member has it; TensorFlow-Slim's v1 has it in the last

@@ -10,48 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from latcast.errors import ModelError
+from latcast.reading import read_json
 
-_PICKLE = (
-    "such files are pickles, which run any code they hold when they are opened, and often hold weights without the "
-    "network; export the model to ONNX (torch.onnx.export) or save it with torch.export.save as .pt2"
-)
+_TABLES: Mapping[str, Mapping[str, str]] = read_json(Path(__file__).with_suffix(".json"), error=ModelError)
 
-UNREADABLE: Mapping[str, str] = {
-    **dict.fromkeys((".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".ptl", ".torchscript"), _PICKLE),
-    ".bin": f"{_PICKLE}; where it is a context of Qualcomm's QNN, give the model as it was before it was compiled",
-    **dict.fromkeys((".h5", ".keras", ".pb"), "convert the model to ONNX (tf2onnx) or to TFLite (tf.lite.TFLiteConverter)"),
-    **dict.fromkeys((".safetensors", ".gguf"), "such files hold weights without the network; export the model to ONNX"),
-    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".xz", ".7z"), "it is an archive; unpack it and give the model in it"),
-}
+UNREADABLE = _TABLES["unreadable"]
 """Suffix to advice: files that no importer may read."""
 
-CONVERTED: Mapping[str, str] = {
-    **dict.fromkeys((".mlmodel", ".mlpackage"), "a Core ML model"),
-    **dict.fromkeys((".mnn", ".xml", ".dlc", ".pte", ".nb"), "a model converted for one runtime"),
-    **dict.fromkeys((".caffemodel", ".cfg", ".pdmodel", ".prototxt", ".weights"), "a model of another framework"),
-}
+CONVERTED = _TABLES["converted"]
 """Suffix to description: files that latcast itself has no importer for."""
 
-COMPILED: Mapping[str, str] = {
-    ".axmodel": "Axera's NPU",
-    ".blob": "an accelerator by OpenVINO",
-    ".bmodel": "Sophgo's TPU",
-    ".dla": "MediaTek's NPU (NeuroPilot)",
-    ".dxnn": "DeepX's NPU",
-    ".engine": "one GPU by TensorRT",
-    ".hbm": "Horizon's BPU",
-    ".hef": "Hailo's accelerator",
-    ".kmodel": "Kendryte's KPU",
-    ".mlmodelc": "Core ML",
-    ".nef": "Kneron's NPU",
-    ".om": "Huawei's Ascend",
-    ".ort": "onnxruntime (its own format)",
-    ".plan": "one GPU by TensorRT",
-    ".rknn": "Rockchip's NPU",
-    ".trt": "one GPU by TensorRT",
-    ".vmfb": "one target by IREE",
-    ".xmodel": "AMD's DPU (Vitis AI)",
-}
+COMPILED = _TABLES["compiled"]
 """Suffix to what such a file is compiled for."""
 
 _COMPILED_STARTS: Mapping[bytes, str] = {
@@ -66,21 +35,7 @@ _COMPILED_STARTS: Mapping[bytes, str] = {
 
 _ORT_IDENTIFIER = b"ORTM"
 
-_COMPILED_OPERATORS: Mapping[str, str] = {
-    "edgetpu-custom-op": "the Edge TPU",
-    "ethos-u": "an Arm Ethos-U by Vela",
-    "DISPATCH_OP": "an NPU by LiteRT's compiler plugins (Qualcomm, MediaTek, Google)",
-    "EPContext": "an execution provider of onnxruntime (Qualcomm QNN, TensorRT, OpenVINO, Vitis AI)",
-    "Snpe": "Qualcomm's NPU by SNPE",
-    "NeutronGraph": "NXP's eIQ Neutron NPU",
-    "QNN": "Qualcomm's NPU",
-    "TfLiteQnnDelegate": "Qualcomm's NPU",
-    "vsi-npu": "VeriSilicon's NPU",
-    "mtkext": "MediaTek's NPU",
-    "MTK_EXT": "MediaTek's NPU",
-    "tidl": "Texas Instruments' accelerator",
-    "TIDL": "Texas Instruments' accelerator",
-}
+_COMPILED_OPERATORS = _TABLES["compiled_operators"]
 """What the name of an operator that holds a compiled part of a network begins with, to what that is compiled for."""
 
 

@@ -19,7 +19,7 @@ from latcast.errors import LatcastError, ModelError
 from latcast.graph.builder import GraphBuilder, pair
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
-from latcast.reading import parse_json
+from latcast.reading import read_json
 from latcast.records import Reference
 from latcast.spaces.catalogue import PublishedModel
 
@@ -121,7 +121,7 @@ MEMBERS = Path(__file__).with_name("members.json")
 
 @cache
 def _listed() -> Mapping[str, Mapping[str, Any]]:
-    return dict(parse_json(MEMBERS.read_bytes(), MEMBERS.name, error=ModelError))
+    return dict(read_json(MEMBERS, error=ModelError))
 
 
 def published_and_defaults(family: str) -> tuple[Mapping[str, PublishedModel], Mapping[str, Any]]:
