@@ -69,7 +69,7 @@ def test_what_is_no_shape_is_refused_with_the_form(text: str) -> None:
     ("files", "said"),
     [
         ({"Model.mlpackage/Manifest.json": b"{}"}, "is a Core ML model"),
-        ({"saved/saved_model.pb": b"", "saved/fingerprint.pb": b""}, "convert the model to ONNX .tf2onnx"),
+        ({"saved/saved_model.pb": b"", "saved/fingerprint.pb": b""}, "convert it to ONNX .tf2onnx"),
         ({"run/weights.pt": b""}, "such files are pickles"),
         ({"run/notes.md": b""}, "found no model file in this folder"),
     ],

@@ -348,3 +348,18 @@ def _integers(value: Any) -> Iterator[int]:
         yield from _integers(child)
     if type(value) is int:
         yield value
+
+
+def other_content(start: bytes, expected: str) -> str:
+    """Return what a file is that is not of the format that is expected: "is a Git LFS pointer, ...".
+
+    Args:
+        start: Its first 80 bytes.
+        expected: Such as "an ONNX model".
+    """
+    if start.startswith(b"version https://git-lfs"):
+        return "is a Git LFS pointer, not the model itself; fetch it with: git lfs pull"
+    first_line = start.splitlines()[0] if start.splitlines() else start
+    if first_line and all(32 <= byte < 127 or byte == 9 for byte in first_line):
+        return f"is not {expected}: it is text that begins with '{first_line[:40].decode()}'"
+    return f"is not {expected} or is damaged"

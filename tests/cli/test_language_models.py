@@ -54,6 +54,19 @@ def test_a_name_without_a_quantisation_is_answered_in_the_usual_one_which_the_an
     assert named == stated
 
 
+@pytest.mark.parametrize(
+    "models", [("nosuch.gguf", "resnet18"), ("qwen2.5-1.5b:q4_0", "nosuch.onnx"), ("nosuch.gguf", "qwen2.5-1.5b:q4_0")]
+)
+def test_of_networks_and_language_models_those_that_fail_are_said_and_the_others_predicted(
+    latcast: Latcast, models: tuple[str, str]
+) -> None:
+    found = latcast("predict", *models, "--on", "galaxy s23 cpu", "--json")
+
+    assert found.code == 1
+    assert [each["model"] for each in found.json["predictions"]] == [each for each in models if not each.startswith("nosuch")]
+    assert "nosuch" in found.err
+
+
 def test_a_name_without_a_quantisation_keeps_to_the_one_that_is_given_apart(latcast: Latcast) -> None:
     (found,) = latcast("predict", "llama3.2:1b", "--quant", "q8_0", "--on", "galaxy s23 cpu", "--json").json["predictions"]
     (stated,) = latcast("predict", "llama3.2:1b:q8_0", "--on", "galaxy s23 cpu", "--json").json["predictions"]

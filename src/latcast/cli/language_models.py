@@ -43,15 +43,19 @@ def seconds(milliseconds: float) -> str:
 
 
 def predict(
-    models: Sequence[str], on: str, prompt_tokens: int, generated_tokens: int, quantisation: str, *, breakdown: bool
-) -> list[LanguagePrediction]:
-    """Return the predictions of language models on the platforms that ``on`` names; of several models, those that fail are said.
+    models: Sequence[str], on: str, prompt_tokens: int, generated_tokens: int, quantisation: str, *, breakdown: bool, alone: bool
+) -> list[list[LanguagePrediction]]:
+    """Return the predictions of language models on the platforms that ``on`` names, a list a model; those that fail are said.
+
+    Args:
+        models: As the user calls them.
+        on: Platforms, with commas between.
+        prompt_tokens, generated_tokens, quantisation, breakdown: See :func:`latcast.llm.forecast.predict_language_model`.
+        alone: Whether nothing else is predicted beside them.
 
     Raises:
-        LatcastError: The only model fails, all fail, or there is no such platform.
+        LatcastError: There is no such platform; or nothing else is predicted, and the only model fails or all do.
     """
-    if not models:
-        return []
     from latcast.llm.forecast import predict_language_model
 
     platforms = _platforms(on)
@@ -61,10 +65,11 @@ def predict(
             model, platforms, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens, quantisation=quantisation,
             breakdown=breakdown,
         ),
+        alone=alone,
     )  # fmt: skip
-    if not found:
+    if alone and not found:
         raise LatcastError(f"none of {len(models)} language models could be predicted")
-    return [each for _, predictions in found for each in predictions]
+    return [predictions for _, predictions in found]
 
 
 def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:

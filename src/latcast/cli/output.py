@@ -267,20 +267,21 @@ def warn_of_failures(failures: Mapping[str, str], what: str = "could not be meas
         warn(f"{name} {what}: {reason}")
 
 
-def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[str, Result]]:
+def for_each(models: Sequence[str], do: Callable[[str], Result], *, alone: bool = True) -> list[tuple[str, Result]]:
     """Apply ``do`` to each model; print failures to standard error and skip them.
 
     Args:
         models: As the user calls them.
         do: Raises :class:`LatcastError` where a model fails.
+        alone: Whether the command does nothing beside.
 
     Returns:
         (model, result) of those that work.
 
     Raises:
-        LatcastError: The only model fails.
+        LatcastError: The only model fails, and nothing is done beside.
     """
-    if len(models) == 1:
+    if len(models) == 1 and alone:
         return [(models[0], do(models[0]))]
     found = []
     for model in models:

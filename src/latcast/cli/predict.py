@@ -60,22 +60,26 @@ def predict(
     """
     models, language = options.split_models(call, models, "--breakdown")
     spoken: list[LanguagePrediction] = []
+    failed = False
     if language:
         from latcast.cli import language_models
 
-        spoken = language_models.predict(language, on, prompt, generate, quant, breakdown=breakdown)
+        answers = language_models.predict(language, on, prompt, generate, quant, breakdown=breakdown, alone=not models)
+        spoken, failed = [each for answer in answers for each in answer], len(answers) < len(language)
         if not as_json:
             language_models.print_predictions(spoken)
         elif not models:
             print_json({"predictions": [found.to_json() for found in spoken]})
         if not models:
+            if failed:
+                raise typer.Exit(1)
             return
     from latcast.forecast import load, placed, predict_many
     from latcast.networks import ModelOptions, read_model
 
     reading = ModelOptions(**options.reading(shape, value, signature, strict=strict, trust=trust))
     models = options.model_texts(models)
-    graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
+    graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading), alone=not language)]
     platforms = options.platforms_in(on)
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
@@ -105,7 +109,7 @@ def predict(
             if breakdown:
                 _print_kernels(found)
     warn_of(predictions, verbose=verbose)
-    if len(graphs) < len(models):
+    if failed or len(graphs) < len(models):
         raise typer.Exit(1)
 
 

@@ -578,7 +578,12 @@ def test_other_input_shapes_are_given_channels_last_as_the_file_has_them(tmp_pat
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "is empty"), (b"hello, I am no model", "lacks the mark TFL3"), (b"\x00\x00\x00\x00TFL3", "is damaged")],
+    [
+        (b"", "is empty"),
+        (b"hello, I am no model", "it is not a TFLite model: it is text that begins with 'hello"),
+        (b"version https://git-lfs", "git lfs pull"),
+        (b"\x00\x00\x00\x00TFL3", "is damaged"),
+    ],
 )
 def test_a_file_that_is_not_a_tflite_model_is_refused_in_one_line(content: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=words) as caught:

@@ -249,10 +249,7 @@ def _importer_of_file(path: Path) -> Importer:
     if name is not None:
         return IMPORTERS.get(name)()
     if suffix in CONVERTED:
-        raise ModelError(
-            f"cannot read '{path}': it is {CONVERTED[suffix]}; give the ONNX, TFLite or PyTorch model that it was made from, or "
-            "convert it to ONNX"
-        )
+        raise ModelError(f"cannot read '{path}': it is {CONVERTED[suffix]}")
     raise ModelError(f"'{path}' is of no known format; expected one of {', '.join(_BUILTIN_SUFFIXES)}")
 
 

@@ -18,7 +18,7 @@ UNREADABLE = _TABLES["unreadable"]
 """Suffix to advice: files that no importer may read."""
 
 CONVERTED = _TABLES["converted"]
-"""Suffix to description: files that latcast itself has no importer for."""
+"""Suffix to what the file is, and what to give instead: files that latcast itself has no importer for."""
 
 COMPILED = _TABLES["compiled"]
 """Suffix to what such a file is compiled for."""
@@ -40,8 +40,8 @@ _COMPILED_OPERATORS = _TABLES["compiled_operators"]
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether a suffix is that of a model which cannot be read."""
-    return path.suffix.lower() in {*UNREADABLE, *CONVERTED, *COMPILED}
+    """Return whether a suffix is that of a model which cannot be read; not one of files that lie beside models."""
+    return path.suffix.lower() in {*UNREADABLE, *CONVERTED, *COMPILED} - {".data", ".ipynb", ".json", ".py"}
 
 
 def refuse_compiled(operator: str) -> None:

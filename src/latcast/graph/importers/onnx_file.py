@@ -28,6 +28,7 @@ from latcast.graph.importers.assembly import shortest
 from latcast.graph.ir import DTYPE_BYTES, AttributeValue, Node, Tensor
 from latcast.graph.limits import Budget, Resource
 from latcast.graph.operators.elementwise import CAST_TYPES
+from latcast.reading import other_content
 
 KEPT_TENSOR_BYTES = 16384
 """Tensors that take more bytes in the file lose their data."""
@@ -203,9 +204,9 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
             # A model begins with its version, a small number in field 1.
             if buffer[0] == 1 << 3 | _VARINT and len(buffer) > 1 and buffer[1] < 64:
                 raise ModelError(f"'{path}' is truncated: {error}; copy or download it again") from error
-            raise ModelError(_not_a_model(path, buffer)) from error
+            raise ModelError(f"'{path}' {other_content(buffer[:80], 'an ONNX model')}") from error
         except (DecodeError, UnicodeDecodeError, ValueError) as error:
-            raise ModelError(_not_a_model(path, buffer)) from error
+            raise ModelError(f"'{path}' {other_content(buffer[:80], 'an ONNX model')}") from error
 
 
 def read_without_weights(path: Path) -> onnx.ModelProto:
@@ -251,16 +252,6 @@ def read_recorded_shapes(path: Path) -> onnx.GraphProto:
         ]
         graph.ParseFromString(b"".join(kept))
     return graph
-
-
-def _not_a_model(path: Path, buffer: Buffer) -> str:
-    start = buffer[:80]
-    if start.startswith(b"version https://git-lfs"):
-        return f"'{path}' is a Git LFS pointer, not the model itself; fetch it with: git lfs pull"
-    first_line = start.splitlines()[0] if start.splitlines() else start
-    if first_line and all(32 <= byte < 127 or byte == 9 for byte in first_line):
-        return f"'{path}' is not an ONNX model: it is text that begins with '{first_line[:40].decode()}'"
-    return f"'{path}' is not an ONNX model or is damaged"
 
 
 _DATA_FIELDS = ("int32_data", "int64_data", "float_data", "double_data", "uint64_data")

@@ -21,6 +21,7 @@ import numpy as np
 from latcast.errors import ModelError
 from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
 from latcast.graph.limits import MAX_RANK, Budget, Resource
+from latcast.reading import other_content
 
 Array = np.ndarray[Any, Any]
 
@@ -142,7 +143,7 @@ class TfliteFile:
         except ValueError as error:  # mmap refuses a file of no bytes
             raise ModelError("the file is empty; expected a TFLite model") from error
         if self._bytes[4:8] != b"TFL3":
-            raise ModelError("it is not a TFLite model: it lacks the mark TFL3 in bytes 4 to 7")
+            raise ModelError(f"it {other_content(self._bytes[:80], 'a TFLite model')}")
         self.model = self.schema.Model.GetRootAs(self._bytes, 0)
         self._check_size()
         self._subgraphs: dict[int, StoredSubgraph] = {}
