@@ -198,8 +198,8 @@ def test_commands_of_benchmarks_that_documents_name_exist() -> None:
 
 
 def test_files_and_constants_that_contributors_are_sent_to_exist() -> None:
-    text = (documents.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    named = re.findall(r"`([^`\n]+)`", text.partition("\n## Adding")[2].partition("\n## ")[0])
+    text = (documents.ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([^`\n]+)`", text)
     files = {name for name in named if re.fullmatch(r"\w+/[\w./]*(?:/|\.\w+)", name) and "NAME" not in name}
     constants = {name for name in named if re.fullmatch(r"_?[A-Z]+(?:_[A-Z]+)*", name)} - {"UNARY", "BINARY"}
     folders = [documents.ROOT / name for name in ("src/latcast", "src", "tests", "benchmarks", "shipping")]

@@ -66,13 +66,6 @@ def test_under_a_condition_networks_are_listed_by_the_latency_then(latcast: Latc
     assert hot["probability"] < steady["probability"]
 
 
-def test_where_no_latency_under_a_condition_is_known_that_is_said_and_nothing_is_listed(latcast: Latcast) -> None:
-    found = latcast("choose", "resnet18", "--on", PHONE, "--max-ms", "60", "--sustain", "30m")
-
-    assert (found.code, found.out) == (1, "")
-    assert f"resnet18: the latency after 30 min on {PLATFORM} is not known" in " ".join(found.err.split())
-
-
 def test_own_candidates_take_their_accuracies_from_a_table(latcast: Latcast, model_file: Path, tmp_path: Path) -> None:
     table = tmp_path / "accuracies.csv"
     table.write_text(f"model,accuracy\n{model_file.name},66.5\nsqueezenet1_1,58.2\n")

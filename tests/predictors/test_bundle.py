@@ -444,20 +444,6 @@ class TestDamage:
         text = self.refusal(folder)
         assert reason is None or reason in text
 
-    @pytest.mark.parametrize(
-        ("change", "reason"),
-        [
-            (lambda d: d.update(pairs={"conv": "relu"}), "expected a list of names"),
-            (lambda d: d.update(patterns=["gellu"]), "no pattern is called 'gellu'"),
-        ],
-    )
-    def test_rules_of_another_form_are_refused(self, folder: Path, change: Callable[[dict[str, Any]], None], reason: str) -> None:
-        edit("fusion_rules.json", change)(folder)
-
-        text = self.refusal(folder)
-        assert text.startswith("fusion_rules.json: ")
-        assert reason in text
-
 
 class TestGoldenValues:
     refusal = TestDamage.refusal

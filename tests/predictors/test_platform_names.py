@@ -110,12 +110,12 @@ def main_chips(name: str) -> set[str]:
 
 
 def test_nearly_all_spellings_name_their_device_and_none_names_another() -> None:
-    cases = [(name, text) for name, texts in SPELLINGS.items() for text in texts]
-    refused = [text for _, text in cases if name_of(text) is None]
+    cases = [(name, text, name_of(text)) for name, texts in SPELLINGS.items() for text in texts]
+    refused = [text for _, text, found in cases if found is None]
     wrong = [
         text
-        for name, text in cases
-        if (found := name_of(text)) is not None and {chips_of(each)[0].id for each in found.entries} - main_chips(name)
+        for name, text, found in cases
+        if found is not None and {chips_of(each)[0].id for each in found.entries} - main_chips(name)
     ]
 
     assert (len(SPELLINGS), len(cases)) >= (60, 150)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from latcast.datasets.store import Store
-from latcast.errors import TrainingError
 from latcast.kernels import load_rules
 from latcast.measure.campaign import Campaign, CampaignItem, Tally
 from latcast.measure.settings import WorkerSettings
@@ -100,11 +99,6 @@ def test_the_first_networks_that_were_measured_are_measured_in_two_more_processe
 
     assert report.complete
     assert [tallies.get(item.reference.key, Tally()).succeeded for item in items] == [0, 3, 3, 1]
-
-
-def test_what_cannot_be_learned_from_is_named() -> None:
-    with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
-        network_items("guess", 10.0, 0, RULES)
 
 
 class TestTheProfiler:

@@ -1,7 +1,7 @@
 """Reading latencies that were measured on a new device: CSV, JSON Lines, a store, output of the runtimes' own tools, the folder
 of a kit.
 
-No value is dropped for being odd, and none is scaled unless somebody says what unit it is in; what was assumed is in the notes.
+Odd values are kept, and values are scaled only where their unit is stated; what was assumed is in the notes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 ``chip``
     Like the platforms of the same chip, where there are any.
 ``unmeasured``
-    The learned prior as it was before anything was measured: where the measured networks are odd ones.
+    The learned prior before anything was measured, for devices whose measured networks are unusual.
 ``flops and memory``
     Non-negative regression on FLOPs, elements moved and a constant.
 """

@@ -36,7 +36,7 @@ _WINDOW = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "gr
 
 
 def check_tensor(name: str, tensor: Tensor) -> None:
-    """Refuse what no machine holds, before anybody computes with its size.
+    """Refuse a tensor that is larger than any machine holds, before its size is used.
 
     Raises:
         ModelError: Too many elements or dimensions.

@@ -54,7 +54,7 @@ class Listing:
     def portion(self, rows: Sequence[Row], find: str, sort: str, limit: int | None, cursor: str) -> Portion:
         """Return a portion of the rows.
 
-        Rows that come or go between two requests are neither repeated nor do others get lost: a cursor names the last row.
+        A cursor names the last row, so that rows added or removed between two requests neither repeat nor hide others.
 
         Raises:
             HubError: The list is not sorted by that field, or the cursor is of another list.

@@ -261,7 +261,7 @@ def load_rules(source: str | os.PathLike[str]) -> FusionRules:
 
 
 def _shipped(name: str) -> Mapping[str, Any]:
-    """Return shipped rules as they were written."""
+    """Return the JSON of rules shipped with latcast or another distribution."""
     plugged = None if name in _own_rules() else FUSION_RULES.find(name)
     document: Mapping[str, Any] = (
         json.loads(_FOLDER.joinpath(f"{name}.json").read_text()) if plugged is None else plugged.to_json()

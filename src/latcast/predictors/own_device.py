@@ -26,7 +26,7 @@ def found_out(file: str, platform: Platform) -> Any:
 
 
 def keep_found(file: str, platform: Platform, found: Any) -> None:
-    """Keep what was found out about a platform's unit, in place of what was known."""
+    """Keep what was measured of a platform's unit, in place of what the file had of it."""
     known = {**_known(file), _unit(platform): found}
     with replacing(made(data_folder()) / file) as draft:
         draft.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")

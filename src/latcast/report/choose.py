@@ -137,7 +137,7 @@ class Choice(Tabular):
         certainty: With which the limit of latency is to be met, from 0 to 1.
         candidates: Within the limits of size, the most accurate first, then the fastest.
         warnings: A sentence each.
-        unknown: Why a latency under a condition is not known to the networks, neither candidates nor ranked, of which it is not.
+        unknown: Why a latency under a condition is not known -> the networks concerned, which are not ranked.
     """
 
     platforms: tuple[str, ...]

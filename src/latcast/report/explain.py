@@ -73,8 +73,8 @@ class Explanation(Tabular):
         tried: How many changes were predicted.
         graph: The network.
         memory: What it takes there.
-        hidden: Changes that are expected to make it faster and are no hints, since they are within what is not known of the
-            difference, save too little, or save no more than they take away; the largest first.
+        hidden: Changes that are expected to make it faster and are no hints, as the gain is not sure, too small, or no more than
+            what they take away; the largest first.
         rough: Why no change was predicted: the prediction is rough. "" otherwise.
     """
 

@@ -44,7 +44,7 @@ def shortest(value: float) -> float:
 
 
 class _LazyValues(Sequence["Array | None"]):
-    """The known values of a node's inputs, read from the file only when somebody looks at them."""
+    """The known values of a node's inputs, read from the file when they are first used."""
 
     __slots__ = ("_assembly", "_names")
 

@@ -168,7 +168,7 @@ def _quantised_attention(build: Steps) -> None:
 
 
 def _attend_projected(build: Steps, projected: str, heads: int, *, mask: int, past: int, bias: int, shared: bool) -> None:
-    """Add attention on what one product made of queries, keys and values; the past holds keys and values together."""
+    """Add attention whose queries, keys and values one product computes; the past holds keys and values together."""
     width = build.shape(projected)[2]
     sizes = build.node.integers("qkv_hidden_sizes", (width // 3,) * 3)
     q, k, v = build.split(projected, 2, *sizes)

@@ -65,8 +65,8 @@ class TfliteImporter:
 def _sizes(stored: StoredTensor) -> tuple[int | str, ...]:
     """Return the sizes of an input.
 
-    A file keeps 1 where a size is open, and another number only where somebody resized the input. An open batch is 1, with which
-    TFLite's interpreters run it too unless they are told another.
+    A file keeps 1 where a size is open, and another number only where the input was resized. An open batch is 1, as in TFLite's
+    interpreters by default.
     """
     open_axes = {axis for axis in stored.dynamic_axes if stored.shape[axis] <= 1 and not (axis == 0 and len(stored.shape) > 1)}
     return tuple("" if axis in open_axes else 1 if axis in stored.dynamic_axes and size < 1 else size
