@@ -145,7 +145,7 @@ def _mutable(node: object) -> Iterator[object]:
 def imported(file: Path) -> set[str]:
     """Modules of latcast that a file imports, as paths below ``src/latcast``; what a package passes on counts for its module."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "latcast":
             for name in node.names:
                 found |= _origin(node.module or "", name.name)
@@ -169,7 +169,7 @@ def _origin(package: str, name: str) -> set[str]:
 @cache
 def _passed_on(package: Path) -> dict[str, str]:
     """Names that a package passes on, to where it has them from."""
-    nodes = [node for node in ast.parse(package.read_text()).body if isinstance(node, ast.ImportFrom)]
+    nodes = [node for node in ast.parse(package.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
     return {alias.name: node.module or "" for node in nodes for alias in node.names}
 
 

@@ -206,7 +206,7 @@ def profile_taken(bench: Bench) -> dict[str, Any]:
         MeasurementError: There is none yet.
     """
     try:
-        found: dict[str, Any] = json.loads(_profile_path(bench).read_text())
+        found: dict[str, Any] = json.loads(_profile_path(bench).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MeasurementError(f"{bench.name} is not profiled yet: python -m benchmarks outsiders {bench.runtime}") from None
     return found

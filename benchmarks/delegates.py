@@ -122,7 +122,7 @@ def read_rows(folder: Path) -> list[DelegateRow]:
     if not file.exists():
         raise DatasetError(f"there is no {file}; expected the folder of Qualcomm AI Hub's table")
     rows = []
-    with file.open(newline="") as text:
+    with file.open(newline="", encoding="utf-8") as text:
         for cells in csv.DictReader(text):
             platform = published_platform(cells)
             precision = "fp16" if cells["published_precision"] == "float" else platform.precision

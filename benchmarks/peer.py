@@ -97,7 +97,7 @@ def _run(command: Sequence[str]) -> str:
 def peer_results(python: Path, files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     """Return what nn-Meter predicts of the files, by network."""
     rules = {"MON": {"obey": 0}, "FN": {"obey": True}} | {f"BF_{pair}": {"obey": True} for pair in FUSED_ON_CPU}
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as order:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as order:
         json.dump({"models": [str(path) for path in files.values()], "rules": rules}, order)
         order.flush()
         printed = _run([str(python), str(Path(__file__).with_name("peer_models.py")), order.name])

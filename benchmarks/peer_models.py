@@ -106,9 +106,9 @@ def run(path, rules, forests):
 
 
 def main(order_path):
-    with open(order_path) as file:
+    with open(order_path, encoding="utf-8") as file:
         order = json.load(file)
-    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json", delete=False) as file:
         json.dump(order["rules"], file)
     forests = Forests()
     answers = sys.stdout

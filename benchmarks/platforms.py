@@ -330,7 +330,7 @@ def _kept(name: str, make: Callable[[], Any]) -> Any:
     path = JUDGED / f"{name}.json"
     if not path.exists():
         write_json(path, make())
-    return json.loads(path.read_text())
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def judge_all() -> dict[str, Any]:

@@ -266,7 +266,7 @@ def drawn(name: str) -> list[Reference]:
         MeasurementError: It was not drawn.
     """
     try:
-        return [Reference.from_json(each) for each in json.loads(_list_path(name).read_text())]
+        return [Reference.from_json(each) for each in json.loads(_list_path(name).read_text(encoding="utf-8"))]
     except FileNotFoundError:
         raise MeasurementError(f"found no {_list_path(name)}; draw it first: python -m benchmarks platforms draw") from None
 
@@ -298,7 +298,7 @@ def _pieces_path(platform: BenchPlatform) -> Path:
 def progress_of(platform: BenchPlatform) -> dict[str, dict[str, Any]]:
     """Return the finished pieces of a platform: the seconds that each took and the records that it added."""
     path = _pieces_path(platform)
-    found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return found
 
 

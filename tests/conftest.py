@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ def published_data() -> Path:
         origin = f"given by {PUBLISHED_DATA_VARIABLE}" if given else f"set {PUBLISHED_DATA_VARIABLE} to them"
         pytest.skip(f"no published datasets at {folder} ({origin})")
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Latcast's folders are empty at first, whatever the user has in theirs; processes that tests start have the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LATCAST_HOME", str(tmp_path_factory.mktemp("latcast")))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -185,7 +185,7 @@ def orphans() -> dict[str, Any]:
 
 def _descendants(process: int) -> list[int]:
     try:
-        direct = [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+        direct = [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split()]
         for thread in Path(f"/proc/{process}/task").iterdir():
             direct += [int(each) for each in (thread / "children").read_text().split() if int(each) not in direct]
     except OSError:
@@ -195,6 +195,6 @@ def _descendants(process: int) -> list[int]:
 
 def _alive(process: int) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False

@@ -106,13 +106,13 @@ class Server:
 
 
 def _cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _workers(process: int) -> list[int]:
     found = []
-    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+    for child in Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split():
         with suppress(OSError):
             if b"latcast-hub-worker" in Path(f"/proc/{child}/environ").read_bytes():
                 found.append(int(child))

@@ -76,7 +76,7 @@ def build(
             if network.counted_macs is None:
                 known[key] = (replace(network, counted_macs=collection.counted(unpack(packed, network.name))), packed)
     failures_file = made(cache_folder()) / f"named-networks-{space}-failures.json"
-    failures: dict[str, str] = json.loads(failures_file.read_text()) if failures_file.is_file() else {}
+    failures: dict[str, str] = json.loads(failures_file.read_text(encoding="utf-8")) if failures_file.is_file() else {}
 
     usual = {recipe.name: recipe.input for recipe in recipes if recipe.usual}
 

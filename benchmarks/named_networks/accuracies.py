@@ -48,7 +48,7 @@ def write_accuracies(data: Path) -> int:
 
 
 def _timm(table: Path) -> Iterator[Fact]:
-    with table.open(newline="") as lines:
+    with table.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             if _has_graph("timm", row["network"], int(row["input"])):
                 yield f"timm/{row['network']}", int(row["input"]), row["weights"], images_of(row["weights"]), float(row["top1"])

@@ -153,7 +153,7 @@ def _timm_maker(name: str, image: Sequence[int]) -> Callable[[], Any]:
 
 def _measured(file: Path) -> dict[tuple[str, int], tuple[float, float]]:
     """Return million parameters and MACs by name and side of the image."""
-    with file.open(newline="") as lines:
+    with file.open(encoding="utf-8", newline="") as lines:
         return {
             (row["network"], int(row["weights_or_input"])): (float(row["params_m"]), 1000 * float(row["gmacs"]))
             for row in csv.DictReader(lines)
@@ -310,7 +310,7 @@ def _pytorchcv_recipes(data: Path | None) -> list[Recipe]:
 
     if data is None:
         raise ModelError("the measurements of pytorchcv's networks are needed: give the folder that has usc by --data")
-    with (data / "usc" / "tflite_cnn_e2e.csv").open(newline="") as lines:
+    with (data / "usc" / "tflite_cnn_e2e.csv").open(newline="", encoding="utf-8") as lines:
         measured = {row["model"] for row in csv.DictReader(lines)}
     return [
         Recipe(name, None, [], lambda: None, figures="measured by Li et al." if name in measured else "", read=read)

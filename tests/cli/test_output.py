@@ -88,6 +88,7 @@ def test_commands_work_where_the_terminal_has_ascii_only(tmp_path: Path) -> None
     assert PLATFORM in out
 
 
+@pytest.mark.skipif(sys.getfilesystemencoding() != "utf-8", reason="no file may have that name here")
 def test_names_of_a_models_nodes_are_shown_escaped(tmp_path: Path) -> None:
     node = helper.make_node("Relu", ["x"], ["y"], name=HOSTILE)
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, 8, 8]) for name in "xy"]

@@ -265,7 +265,6 @@ class TestTfliteGpu:
         assert self.GPU is not None
         assert partition(build(model(name)), self.GPU).sentence() == ""
 
-    @pytest.mark.slow
     def test_the_networks_that_were_recorded_on_phones_gpus_are_taken_whole(self) -> None:
         """Li et al. (PEVA 2024) recorded the kernels of these networks on the GPUs of six phones."""
         assert self.GPU is not None

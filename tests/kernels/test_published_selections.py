@@ -182,8 +182,6 @@ def test_a_network_s_kernels_are_deduced_with_all_that_is_fused(published_data: 
     assert deduced(name, rules_for("tflite", "fp16", "gpu", device), RECORDED) == recorded_tflite(rows, device)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("device", [*ANDROID, *APPLE])
 def test_tflite_kernels_of_all_networks_are_deduced(published_data: Path, device: str) -> None:
     networks = by_network(rows_of(published_data, "tflite_cnn_ops_gpu.csv"))
@@ -202,8 +200,6 @@ def test_tflite_kernels_of_all_networks_are_deduced(published_data: Path, device
     assert same_count / len(networks) >= 0.97
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("device", "names"), [("pixel4", PYTORCH_VULKAN), ("s10", PYTORCH_VULKAN), ("iphonexs", PYTORCH_METAL)])
 def test_pytorch_kernels_of_all_networks_are_deduced(published_data: Path, device: str, names: Mapping[str, str]) -> None:
     networks = by_network(rows_of(published_data, "torch_cnn_ops_gpu.csv"))

@@ -213,7 +213,7 @@ class TestCard:
         assert list(tmp_path.iterdir()) == []
 
     def test_the_card_states_training_data_errors_and_licence(self, folder: Path) -> None:
-        text = (folder / "CARD.md").read_text()
+        text = (folder / "CARD.md").read_text(encoding="utf-8")
 
         for line in (
             "# local/onnxruntime-1.31/cpu1/fp32",

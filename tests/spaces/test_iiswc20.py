@@ -58,11 +58,9 @@ def test_an_inverted_residual_adds_what_it_read() -> None:
 
 def test_a_block_that_keeps_its_channels_is_skipped_whole() -> None:
     """Expansion by 1: results inside of the block have the size of what it read."""
-    layers = [[CONV, 8, 8, 3, 4, 1, 1, 0], [CONV, 8, 8, 4, 4, 1, 1, 0], *INVERTED_RESIDUAL[2:6], [ADD, 8, 8, 4, 4, 0, 0, 0]]
-    for row in layers[2:6]:
-        row[3:5] = [4, 4]
+    inside = [[*row[:3], 4, 4, *row[5:]] for row in INVERTED_RESIDUAL[2:6]]
 
-    graph = build(of([list(row) for row in layers]))
+    graph = build(of([[CONV, 8, 8, 3, 4, 1, 1, 0], [CONV, 8, 8, 4, 4, 1, 1, 0], *inside, [ADD, 8, 8, 4, 4, 0, 0, 0]]))
 
     assert graph.nodes[0].outputs[0] in graph.nodes[-1].inputs
 

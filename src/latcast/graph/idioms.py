@@ -155,7 +155,7 @@ def parse_spelling(text: str) -> Expression:
 
 def _shipped_idioms() -> Registry[Sequence[str]]:
     registry: Registry[Sequence[str]] = Registry("idiom", {}, group="latcast.idioms")
-    text = resources.files("latcast.graph").joinpath("idioms.json").read_text()
+    text = resources.files("latcast.graph").joinpath("idioms.json").read_text(encoding="utf-8")
     for name, texts in json.loads(text)["idioms"].items():
         registry.register(name, tuple(texts))
     return registry

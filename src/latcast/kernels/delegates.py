@@ -360,7 +360,7 @@ def load_delegate(name: str) -> Delegate:
         UnknownNameError: No delegate has this name.
     """
     if name in shipped_delegates():
-        return Delegate.from_json(name, json.loads(_FOLDER.joinpath(f"{name}.json").read_text()))
+        return Delegate.from_json(name, json.loads(_FOLDER.joinpath(f"{name}.json").read_text(encoding="utf-8")))
     plugged = DELEGATES.find(name)
     if plugged is None:
         known = ", ".join(sorted({*shipped_delegates(), *DELEGATES}))

@@ -264,7 +264,7 @@ def _shipped(name: str) -> Mapping[str, Any]:
     """Return the JSON of rules shipped with latcast or another distribution."""
     plugged = None if name in _own_rules() else FUSION_RULES.find(name)
     document: Mapping[str, Any] = (
-        json.loads(_FOLDER.joinpath(f"{name}.json").read_text()) if plugged is None else plugged.to_json()
+        json.loads(_FOLDER.joinpath(f"{name}.json").read_text(encoding="utf-8")) if plugged is None else plugged.to_json()
     )
     return document
 

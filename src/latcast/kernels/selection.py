@@ -86,7 +86,7 @@ def family_named(name: str) -> GpuFamily:
         UnknownNameError: No such family.
     """
     if name in family_names():
-        data: dict[str, Any] = json.loads(_FOLDER.joinpath("gpu_families").joinpath(f"{name}.json").read_text())
+        data: dict[str, Any] = json.loads(_FOLDER.joinpath("gpu_families").joinpath(f"{name}.json").read_text(encoding="utf-8"))
         return GpuFamily(name, data["title"], tuple(data["names"]), data["thresholds"])
     found = family_in(name)
     if found is None:
@@ -111,7 +111,7 @@ def family_in(text: str) -> GpuFamily | None:
 @cache
 def device_families() -> Mapping[str, str]:
     """Return device to the family of its GPU."""
-    families: dict[str, str] = json.loads(_FOLDER.joinpath("gpu_devices.json").read_text())["families"]
+    families: dict[str, str] = json.loads(_FOLDER.joinpath("gpu_devices.json").read_text(encoding="utf-8"))["families"]
     return families
 
 

@@ -37,7 +37,7 @@ ROW: Mapping[str, str] = {
 
 
 def write(file: Path, rows: list[Mapping[str, str]]) -> None:
-    with file.open("w", newline="") as stream:
+    with file.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

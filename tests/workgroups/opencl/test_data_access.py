@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -34,7 +35,7 @@ def counted_loads(
     defined = [f"-D{name}={value}" for name, value in options.items()] if isinstance(options, Mapping) else options
     ran = subprocess.run(
         ["oclgrind-kernel", "--inst-counts", "--build-options", " ".join(defined), "run.sim"],
-        cwd=folder, capture_output=True, text=True, timeout=60, check=True,
+        cwd=folder, capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "LC_ALL": "C"},
     )  # fmt: skip
     found = re.search(r"([\d,]+) - load global", ran.stdout)
     assert found is not None, ran.stdout + ran.stderr

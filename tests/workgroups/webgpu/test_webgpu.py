@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -32,15 +31,9 @@ class Adapter:
         }  # fmt: skip
 
 
-@pytest.fixture
-def nothing_remembered() -> Iterator[None]:
-    webgpu._adapters.cache_clear()
-    yield
-    webgpu._adapters.cache_clear()
-
-
-def test_a_missing_package_names_the_extra(nothing_remembered: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wgpu", None)
+    monkeypatch.setattr(webgpu, "_adapters", webgpu._adapters.__wrapped__)
     with pytest.raises(MissingExtraError, match=r"pip install 'latcast\[webgpu\]'"):
         find_device("webgpu")
 
