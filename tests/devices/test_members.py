@@ -10,7 +10,6 @@ from latcast.devices.members import (
     fit_totals,
     flops_and_memory,
     left_out_score,
-    stated_prices,
     unmeasured,
     with_stated_prices,
 )
@@ -59,12 +58,12 @@ def test_flops_and_memory_recovers_prices_from_exact_latencies() -> None:
 
 def test_a_regression_has_the_stated_price_of_volumes_until_it_was_fitted_to_some() -> None:
     volume, image = (TERM_NAMES.index(f"flops {name}") for name in ("volume", "conv 3x3"))
-    stated = stated_prices({**COVARIATES, "runtime onnxruntime": 1.0})
+    covariates = {**COVARIATES, "runtime onnxruntime": 1.0}
     found = flops_and_memory(features().totals, np.log(features().totals[:, 0]), basis=2)
     of_volumes = features().terms.copy()
     of_volumes[0] = np.eye(len(TERM_NAMES))[volume]
 
-    new, fitted_to_some = (with_stated_prices(found, stated, terms) for terms in (features().terms, of_volumes))
+    new, fitted_to_some = (with_stated_prices(found, covariates, terms) for terms in (features().terms, of_volumes))
 
     # e^0.4 = 1.5 times that of a 3x3 convolution, with a deviation of 0.3.
     assert new.mean[volume] - new.mean[image] == pytest.approx(0.4)
@@ -204,26 +203,32 @@ def test_wide_groups_have_the_price_of_dense_convolutions(model: DeviceModel, pl
     assert mean[wide] == pytest.approx(mean[dense])
 
 
-@pytest.mark.parametrize(
-    ("platform", "covariates", "taken_ns"),
-    [
-        # Of seven phones' large and small cores; of three chips.
-        ("phone/tflite-2.10/cpu4/int8", {}, (0.8, 2.0, 6.0)),
-        ("rz/drp-ai-tvm-2.4.0/npu/fp16", {"npu npu=drp-ai": 1.0}, (0.4, 1.0, 1.7)),
-    ],
-)
-def test_groups_follow_no_other_price_where_a_loop_or_the_cpu_computes_them(
-    model: DeviceModel, platform: str, covariates: dict[str, float], taken_ns: tuple[float, ...]
-) -> None:
-    kind = "npu" if "npu" in platform else "cpu"
+def test_groups_follow_no_other_price_where_another_processor_computes_them(model: DeviceModel) -> None:
+    covariates = covariates_of(Platform.parse("rz/drp-ai-tvm-2.4.0/npu/fp16"), "npu") | {"npu npu=drp-ai": 1.0}
     dense, *groups = (TERM_NAMES.index(f"flops {name}") for name in ("conv 3x3", "grouped", "grouped wide"))
 
-    prior = model.prior(kind, covariates_of(Platform.parse(platform), kind) | covariates)
+    prior = model.prior("npu", covariates)
 
     reach = 1.645 * np.sqrt(np.diag(prior.covariance)[groups])
-    for each in taken_ns:
-        assert (np.abs(np.log(each * 1e-6 / TERM_UNITS[0]) - prior.mean[groups]) < reach).all()
+    for taken_ns in (0.4, 1.0, 1.7):  # Of three chips.
+        assert (np.abs(np.log(taken_ns * 1e-6 / TERM_UNITS[0]) - prior.mean[groups]) < reach).all()
     assert (prior.covariance[dense, groups] == 0).all()
+
+
+def test_a_loop_over_groups_in_one_thread_is_the_slower_beside_dense_convolutions_the_more_threads_these_have(
+    model: DeviceModel,
+) -> None:
+    dense, *groups = (TERM_NAMES.index(f"flops {name}") for name in ("conv 3x3", "grouped", "grouped wide"))
+
+    def times_dense(unit: str) -> np.ndarray:
+        platform = Platform.parse(f"phone/tflite-2.10/{unit}/fp32")
+        mean = model.prior("cpu", covariates_of(platform, "cpu")).mean
+        return np.asarray(np.exp(mean[groups] - mean[dense]))
+
+    # Between 10 and 28 times on six phones.
+    assert (times_dense("cpu1") > 10).all()
+    assert (times_dense("cpu1") < 28).all()
+    assert times_dense("cpu4") / times_dense("cpu1") == pytest.approx(4.0)
 
 
 def test_the_prior_is_judged_by_the_measured_networks_and_not_changed_by_them(model: DeviceModel) -> None:

@@ -257,7 +257,7 @@ class DeviceModel:
         if len(log_ms):
             found.append(unmeasured(self.prior(kind, covariates), observed))
             regression = flops_and_memory(seen.totals, log_ms, self.basis.size)
-            found.append(with_stated_prices(regression, stated_prices(covariates), seen.terms))
+            found.append(with_stated_prices(regression, covariates, seen.terms))
         return found + by_rows
 
     def forecast(

@@ -208,7 +208,10 @@ def rows_as_under(model: DeviceModel, kind: str, covariates: Mapping[str, float]
     places = model.rows_of_kind[kind]
     away = model.rows_log_ms[kind] - states_log_ms(model.states[places], model.known_terms, model.known_basis)
     stated = stated_prices(covariates)
-    states = np.array([priced_as(model.states[each], stated, stated_prices(model.platforms[each].covariates)) for each in places])
+    own = [model.platforms[each].covariates for each in places]
+    states = np.array(
+        [priced_as(model.states[row], each, stated, stated_prices(each)) for row, each in zip(places, own, strict=True)]
+    )
     return Rows(states, away + states_log_ms(states, model.known_terms, model.known_basis), away)
 
 

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -108,18 +109,26 @@ class Stated(NamedTuple):
         log_price: Logarithm of it over the price of the group that it is like; over that of ``TERM_UNITS`` where it is ``own``.
         deviation: Standard deviation of that.
         own: Whether it does not follow the other group's: the runtime has code of its own.
+        one_thread: Whether one thread computes it, whatever the platform's number of threads.
     """
 
     log_price: float
     deviation: float
     own: bool = False
+    one_thread: bool = False
+
+    def log_over(self, followed: float, covariates: Mapping[str, float]) -> float:
+        """Return the logarithm of the price on a platform where that of the group that it is like is ``followed``."""
+        serial = math.log(2) * covariates.get("cpu threads", 0.0) if self.one_thread else 0.0
+        return self.log_price + serial + (0.0 if self.own else followed)
 
 
 PRICED_AS: Mapping[str, str] = {**ALIKE, "grouped": "conv 3x3"}
 """Groups of kernels to those that their price follows."""
 
 _GROUP_BY_GROUP = {
-    "runtime tflite, kind cpu": Stated(3.0, 0.9, own=True), "npu npu=drp-ai": Stated(2.0, 0.9, own=True),
+    "runtime tflite, precision cpu int8": Stated(3.4, 0.6, one_thread=True),
+    "runtime tflite, kind cpu": Stated(2.8, 0.3, one_thread=True), "npu npu=drp-ai": Stated(2.0, 0.9, own=True),
 }  # fmt: skip
 
 STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
@@ -135,9 +144,9 @@ STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
 """Group of :data:`PRICED_AS` to beginnings of covariates, all of which a platform has, and the price there; None where that is
 learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
 NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes.
-TFLite's loop over groups on CPUs takes 2 ns a FLOP, in fp32 and int8, 40 and 90 times as long as for dense convolutions (154
-platforms of seven phones); PyTorch's code is that of dense ones. Renesas's DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on
-three chips, and depthwise ones of 5x5 on the two older ones."""
+TFLite's loop over groups on CPUs runs in one thread and takes 16 times as long a FLOP as dense convolutions do there, in int8 30
+times (84 platforms of six phones); PyTorch's code is that of dense ones. Renesas's DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a
+FLOP on three chips, and depthwise ones of 5x5 on the two older ones."""
 
 STATED_ELSEWHERE: Mapping[str, Stated | None] = {
     "linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0), "grouped": None, "grouped wide": Stated(0.0, 0.03),
@@ -167,18 +176,20 @@ def priced_alike(prior: Prior, covariates: Mapping[str, float]) -> Prior:
             continue
         place, other = TERM_NAMES.index(f"flops {group}"), TERM_NAMES.index(f"flops {like}")
         follows = 0.0 if stated.own else 1.0
-        mean[place] = follows * mean[other] + stated.log_price
+        mean[place] = stated.log_over(mean[other], covariates)
         covariance[place] = follows * covariance[other]
         covariance[:, place] = follows * covariance[:, other]
         covariance[place, place] += stated.deviation**2
     return replace(prior, mean=mean, covariance=covariance)
 
 
-def priced_as(state: np.ndarray, stated: Sequence[Stated | None], instead_of: Sequence[Stated | None]) -> np.ndarray:
+def priced_as(
+    state: np.ndarray, covariates: Mapping[str, float], stated: Sequence[Stated | None], instead_of: Sequence[Stated | None]
+) -> np.ndarray:
     """Return a platform's state, (state,), with what is stated of another runtime.
 
     Args:
-        state: Of the platform.
+        state, covariates: Of the platform.
         stated: Of the other runtime; see :func:`stated_prices`.
         instead_of: What is stated of its own: prices of which the same is stated stay.
     """
@@ -186,8 +197,8 @@ def priced_as(state: np.ndarray, stated: Sequence[Stated | None], instead_of: Se
     for (group, like), here, there in zip(PRICED_AS.items(), stated, instead_of, strict=True):
         if here is not None and here != there:
             found = found.copy() if found is state else found
-            followed = 0.0 if here.own else state[TERM_NAMES.index(f"flops {like}")]
-            found[TERM_NAMES.index(f"flops {group}")] = followed + here.log_price
+            followed = float(state[TERM_NAMES.index(f"flops {like}")])
+            found[TERM_NAMES.index(f"flops {group}")] = here.log_over(followed, covariates)
     return found
 
 
@@ -205,19 +216,19 @@ def on_diagonal(variance: np.ndarray, size: int) -> np.ndarray:
     return np.diag(np.append(variance, np.zeros(size - len(variance))))
 
 
-def with_stated_prices(found: Candidate, stated: Sequence[Stated | None], terms: np.ndarray) -> Candidate:
+def with_stated_prices(found: Candidate, covariates: Mapping[str, float], terms: np.ndarray) -> Candidate:
     """Give a regression what is stated of the runtime, for kernels that are most of no measured network's work.
 
     Args:
         found: The regression.
-        stated: See :func:`stated_prices`.
+        covariates: Of the platform.
         terms: (measured networks, terms).
     """
     half = terms[:, BASE_TERMS == 0].sum(axis=1) / 2
     fitted = [(terms[:, TERM_NAMES.index(f"flops {group}")] > half).any() for group in PRICED_AS]
-    open_prices = [None if known else each for known, each in zip(fitted, stated, strict=True)]
+    open_prices = [None if known else each for known, each in zip(fitted, stated_prices(covariates), strict=True)]
     covariance = on_diagonal(stated_variance(open_prices), len(found.mean))
-    mean = priced_as(found.mean, open_prices, [None] * len(open_prices))
+    mean = priced_as(found.mean, covariates, open_prices, [None] * len(open_prices))
     return replace(found, mean=mean, covariance=covariance, prior_covariance=covariance)
 
 
