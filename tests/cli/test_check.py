@@ -237,3 +237,16 @@ def test_limits_of_a_device_hold_for_each_of_its_units_and_that_is_said(latcast:
 
     assert "limits hold for each of the 2 units that 'raspberry pi 5' means" in both.err
     assert "limits hold" not in one.err
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize("option", ["--max-ms", "--min-fps", "--max-memory-mb"])
+def test_a_limit_that_is_not_finite_is_a_wrong_call(latcast: Latcast, option: str, value: str) -> None:
+    found = latcast("check", "resnet18", option, value, "--on", "raspberry pi 5 cpu")
+
+    assert (found.code, found.out) == (2, "")
+    assert f"found {value}, expected a finite number" in found.err
+
+
+def test_a_dash_is_a_model_that_is_not_there(latcast: Latcast) -> None:
+    assert "there is no file '-'" in latcast("predict", "-", "--on", "raspberry pi 5 cpu").reason

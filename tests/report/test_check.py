@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from latcast.predictors.conditions import Conditions
 from latcast.predictors.contention import keep_factors
 from latcast.records import Platform
 from latcast.report.check import CheckReport, Tier, check, read_budget
+from latcast.report.choose import choose
 from latcast.tables import milliseconds
 
 PHONE, OTHER_PHONE = "pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"
@@ -320,3 +322,13 @@ def test_conditions_are_of_a_latency() -> None:
     for limits in ({"max_memory_mb": 100.0}, {"against": "resnet18"}):
         with pytest.raises(LatcastError, match="conditions without a limit of latency"):
             check("resnet18", on=PHONE, conditions=Conditions(minutes=30), **limits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [{"max_ms": math.nan}, {"max_ms": math.inf}, {"min_fps": 0.0}, {"max_memory_mb": -1.0}])
+def test_a_limit_is_a_positive_number(limit: dict[str, float]) -> None:
+    [name] = limit
+    with pytest.raises(LatcastError, match=f"found {name} = .*, expected a positive number"):
+        check("resnet18", on=PHONE, **limit)
+    if name != "min_fps":
+        with pytest.raises(LatcastError, match=f"found {name} = .*, expected a positive number"):
+            choose(PHONE, **limit)

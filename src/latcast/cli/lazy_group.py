@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -154,10 +155,18 @@ def _loaded(name: str, target: str) -> Any:
     for each in _with_those_in(command):
         for option in each.params:
             option.metavar = option.metavar or METAVARS.get(option.type.name.removesuffix(" range"))
+            if option.type.name.startswith("float"):
+                option.callback = _finite
             if option.metavar == "PLATFORM,...":  # given twice, it names the platforms of both
                 option.multiple, option.default = True, option.default or None
                 option.callback = lambda _context, _option, texts: ",".join(texts)
     return command
+
+
+def _finite(_context: Any, _option: Any, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"found {value}, expected a finite number")
+    return value
 
 
 def _with_those_in(command: Any) -> Iterator[Any]:

@@ -391,7 +391,9 @@ def _refuse_unquoted(on: str, models: Sequence[str]) -> None:
     Raises:
         BadParameter: They are.
     """
-    words = [text for text in models if not Path(text).exists() and not Path(text).suffix and not _names_network(text)]
+    words = [
+        text for text in models if text != "-" and not Path(text).exists() and not Path(text).suffix and not _names_network(text)
+    ]
     if on and "/" not in on and words and not means_language_model(words[-1]):
         from latcast.predictors.bundle_index import platform_ids
         from latcast.predictors.platform_names import read_name

@@ -146,7 +146,8 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     # Rich steers the terminal itself, so it writes past the filter.
     file: Any = stream.stream if isinstance(stream, PrintableOutput) else stream
-    found = Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
+    plain = False if os.environ.get("TERM") == "dumb" else None  # which the library takes for 80 columns wide, whatever it is
+    found = Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False, force_terminal=plain)
     if not found.is_terminal:
         found.width = PIPE_WIDTH
     return found

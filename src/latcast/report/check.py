@@ -274,17 +274,29 @@ def _tier(where: str, name: str, table: object) -> Tier:
     if not isinstance(table, dict) or not set(table) <= known:
         found = ", ".join(sorted(set(table) - known)) if isinstance(table, dict) else repr(table)
         raise LatcastError(f"{where}: found {found}, expected {', '.join(sorted(known))}")
-    limits: dict[str, Any] = {key: table[key] for key in ("max_ms", "max_memory_mb") if key in table}
-    for key, value in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise LatcastError(f"{where}: found {key} = {value!r}, expected a positive number")
-        limits[key] = float(value)
+    limits: dict[str, Any] = positive(f"{where}: ", max_ms=table.get("max_ms"), max_memory_mb=table.get("max_memory_mb"))
     if not limits:
         raise LatcastError(f"{where}: found no limit, expected max_ms or max_memory_mb")
     if "platforms" not in table:
         raise LatcastError(f"{where}: found no platforms, expected a list of them")
     texts: dict[str, Any] = {key: _texts(f"{where}: {key}", table[key]) for key in ("platforms", "models") if key in table}
     return Tier(name, **texts, **limits)
+
+
+def positive(where: str = "", **given: object) -> dict[str, float]:
+    """Return the limits that are given, by name; ``where`` begins the message.
+
+    Raises:
+        LatcastError: One is not a positive number.
+    """
+    limits = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf:
+            raise LatcastError(f"{where}found {name} = {value!r}, expected a positive number")
+        limits[name] = float(value)
+    return limits
 
 
 def _texts(where: str, value: object) -> tuple[str, ...]:
@@ -340,8 +352,8 @@ def check(
         >>> found.passed, round(found.checks[0].value)
         (False, 105)
     """
-    given = {"max_ms": max_ms, "max_memory_mb": max_memory_mb}
-    limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    limits: dict[str, Any] = positive(max_ms=max_ms, min_fps=min_fps, max_memory_mb=max_memory_mb)
+    limits.pop("min_fps", None)
     if min_fps is not None:
         limits["max_ms"] = min(1e3 / min_fps, limits.get("max_ms", inf))
     if bool(limits) + (budget is not None) + (against is not None) != 1:

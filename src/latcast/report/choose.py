@@ -32,6 +32,7 @@ from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.starts import features_of_named
 from latcast.predictors.workload import Workload
 from latcast.records import Platform
+from latcast.report.check import positive
 from latcast.spaces.accuracies import TRAINED_ON
 from latcast.spaces.catalogue import NetworkSummary, model
 from latcast.spaces.catalogue import models as named_models
@@ -274,6 +275,7 @@ def choose(
     """
     if not 0 < certainty < 1:
         raise LatcastError(f"found the certainty {certainty:g}, expected one between 0 and 1, such as 0.9")
+    positive(max_ms=max_ms, max_parameters=max_parameters, max_memory_mb=max_memory_mb)
     if trained_on not in TRAINED_ON:
         raise LatcastError(f"found trained_on '{trained_on}', expected one of {', '.join(TRAINED_ON)}")
     if models is not None and trained_on != TRAINED_ON[-1]:
