@@ -112,7 +112,7 @@ def test_one_network_is_compared_on_several_platforms_by_what_their_errors_share
 
 
 def test_one_network_on_one_platform_is_no_comparison() -> None:
-    with pytest.raises(LatcastError, match="expected two at least"):
+    with pytest.raises(LatcastError, match="expected two platforms at least"):
         compare("resnet18", on=PHONE)
 
 

@@ -241,7 +241,7 @@ def compare(
     if b is None:
         predictors = load_all(on, first)
         if len(predictors) < 2:
-            raise LatcastError(f"one network on {len(predictors)} platforms, expected two at least; or give a second network")
+            raise LatcastError("one network on one platform, expected two platforms at least; or give a second network")
         return [_compared(first, predictors[0], second, other, conditions) for other in predictors[1:]]
     where = [map(load, each) for each in placed(on, [first, second])]
     found = [_compared(first, mine, second, other, conditions) for mine, other in where]

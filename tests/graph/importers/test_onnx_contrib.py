@@ -467,6 +467,7 @@ def test_weights_of_few_bits_are_not_called_int8(form: str, precision: str, rema
         ("uint8", "int8", "the file is quantised to int8"),
         ("int8", "int4", "the file is quantised to 4-bit weights and 8-bit activations"),
         ("float16", "float16", "the file computes in fp16"),
+        ("float64", "float64", "the file computes in fp64"),
         ("float32", "uint2", "the weights of the file are stored in 2 bits"),
         ("float32", "float32", ""),
     ],

@@ -260,18 +260,20 @@ def with_precision(graph: Graph) -> Graph:
 
 def precision_remark(graph: Graph, precision: str) -> str:
     """Return a sentence where a network is stored in another precision than a platform's, else an empty text."""
-    if graph.precision in (precision, "fp32") and not any(graph.tensors[name].dtype in _FEW_BITS for name in graph.weights):
+    usual = graph.precision in (precision, "fp32")
+    if usual and not any(graph.tensors[name].dtype in (*_FEW_BITS, "float64") for name in graph.weights):
         return ""
     work = _work(graph)
-    data, weight = (
-        round(8 * DTYPE_BYTES[dtype]) if is_quantized(dtype) else 0 for dtype in max(work, key=work.__getitem__, default=("", ""))
-    )
+    most = max(work, key=work.__getitem__, default=("", ""))
+    data, weight = (round(8 * DTYPE_BYTES[dtype]) if is_quantized(dtype) else 0 for dtype in most)
     instead = ""
-    if weight and not data:
+    if "float64" in most:
+        found = "the file computes in fp64"
+    elif weight and not data:
         found = f"the weights of the file are stored in {weight} bits"
     elif data and min(data, weight or data) < 8:
         found = f"the file is quantised to {weight or data}-bit weights and {data}-bit activations"
-    elif graph.precision in (precision, "fp32"):  # few of the products read the weights of few bits
+    elif usual:  # few of the products read the weights of few bits
         return ""
     else:
         found = f"the file {'is quantised to' if graph.precision == 'int8' else 'computes in'} {graph.precision}"
