@@ -333,6 +333,12 @@ class TestDamage:
         assert self.refusal(folder).startswith("card.json: found ")
         assert f"'{key}'" in self.refusal(folder)
 
+    @pytest.mark.parametrize("part", ["same_lineages", "networks_of_others", "random_networks"])
+    def test_a_part_of_a_card_with_another_kind_of_value_is_refused(self, folder: Path, part: str) -> None:
+        edit("card.json", lambda document: document.update({part: {"mape": [5.0], "networks": 3}}))(folder)
+
+        assert f"'{part}.mape'" in self.refusal(folder)
+
     def test_an_unreadable_bundle_of_an_older_schema_is_called_old(self, folder: Path) -> None:
         def older(document: dict[str, Any]) -> None:
             document.update(schema=1, network={"kind": "affine", "constant": 1})

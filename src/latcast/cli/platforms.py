@@ -279,8 +279,8 @@ def _print_known(predictor: PlatformPredictor, device: DeviceForecast) -> None:
     ]
     for key, title in _CASES.items():
         figures = predictor.card.get(key)
-        if figures:
-            rows.append((title, f"MAPE {figures['mape']:.1f} % on {figures['networks']}"))
+        if figures and figures.get("mape") is not None:
+            rows.append((title, f"MAPE {figures['mape']:.1f} % on {figures.get('networks') or 'some'}"))
     coverage = predictor.card.get("interval_coverage_of_kind")
     if coverage:
         rows.append(

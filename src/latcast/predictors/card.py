@@ -58,6 +58,8 @@ SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "label_error", 
 
 _NOT_STATED = "not stated"
 
+_JUDGED = ("same_lineages", "networks_of_others", "random_networks")
+"""Names of parts of a card with figures of their own, on other networks held out."""
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(FIGURES, (int, float)),
@@ -65,13 +67,17 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "seconds": (int, float),
     **dict.fromkeys(("trained_on", "held_out_by", "warning", "chip"), str),
     **dict.fromkeys((TRAINING_KEYS, TRAINING_LINEAGES, "nearest"), list),
-    "environment": dict,
+    **dict.fromkeys((*_JUDGED, "environment", "interval_coverage_of_kind"), dict),
 }
 """Kinds of values of the entries that programs read."""
 
 
-def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
+def check_card(card: Mapping[str, Any], part: str = "") -> Mapping[str, Any]:
     """Return the card, where its values are of their kinds.
+
+    Args:
+        card: A card, or a part of one.
+        part: What the names of its values begin with in messages.
 
     Raises:
         ValueError: One is not.
@@ -79,10 +85,17 @@ def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, kind in _KINDS.items():
         value = card.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
-            raise ValueError(f"found the {type(value).__name__} {str(value)[:40]!r} as '{name}', expected another kind of value")
+            raise ValueError(
+                f"found the {type(value).__name__} {str(value)[:40]!r} as '{part}{name}', expected another kind of value"
+            )
     for name in (TRAINING_KEYS, TRAINING_LINEAGES):
         if not all(isinstance(each, str) for each in card.get(name) or ()):
             raise ValueError(f"found '{name}' with something that is not text; expected a list of texts")
+    for name in _JUDGED:
+        if card.get(name):
+            check_card(card[name], f"{name}.")
+    if not all(isinstance(each, (int, float)) for each in (card.get("interval_coverage_of_kind") or {}).values()):
+        raise ValueError("found 'interval_coverage_of_kind' with something that is no number; expected percentages")
     return card
 
 
