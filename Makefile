@@ -106,7 +106,7 @@ test-matrix: $(UV)
 		echo "Python $$version"; \
 		$(UV) venv -q --allow-existing --python $$version build/python-$$version; \
 		$(UV) pip install -q --python build/python-$$version -e ".[local,plots,server,search]" \
-			httpx hypothesis pytest pytest-timeout pytest-xdist; \
+			httpx hypothesis pytest pytest-timeout pytest-xdist pyyaml; \
 		build/python-$$version/bin/python -m pytest -m "not slow" -n $(PROCESSES) $(ARGS); \
 	done
 
