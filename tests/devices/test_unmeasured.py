@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import pytest
 
+from latcast.devices.added_device import add_device
+from latcast.devices.device_model_file import load_device_model
+from latcast.devices.measured_networks import MeasuredNetworks
 from latcast.devices.unmeasured import unmeasured_platforms
-from latcast.errors import UnknownPlatformError
+from latcast.errors import DatasetError, UnknownPlatformError
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_names import read_name
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Unit
+from latcast.records import Platform, Unit
 
 
 def predictors_of(text: str) -> list[PlatformPredictor]:
@@ -75,6 +78,13 @@ def test_no_more_threads_than_cores_are_predicted() -> None:
 def test_the_cpu_of_a_microcontroller_is_refused_with_what_to_do(text: str) -> None:
     with pytest.raises(UnknownPlatformError, match=r"is a microcontroller, and no network was measured .* latcast device add"):
         predictors_of(text)
+
+
+@pytest.mark.parametrize("text", ["raspberry pi 3", "nanopi r2s"])
+def test_a_gpu_that_only_draws_is_no_unit_of_its_device(text: str) -> None:
+    assert predictors_of(f"{text} gpu") == []
+    with pytest.raises(DatasetError, match="runs no networks; expected another of its units: cpu"):
+        add_device(Platform.stated(text, "ncnn", "gpu", "fp32"), MeasuredNetworks(()), load_device_model())
 
 
 def test_of_a_microcontroller_with_an_npu_that_is_answered() -> None:

@@ -106,8 +106,9 @@ class Chip:
         return bool(self.cpu) and all(_MICROCONTROLLER.match(each.design) for each in self.cpu)
 
     def has(self, unit_kind: str) -> bool:
-        """Return whether it has a unit of a kind, ``cpu``, ``gpu`` or ``npu``."""
-        return bool({"cpu": self.cpu, "gpu": self.gpu, "npu": self.npu}[unit_kind])
+        """Return whether it has a unit of a kind, ``cpu``, ``gpu`` or ``npu``, that can run networks."""
+        gpu = self.gpu_family not in _DRAWING_ONLY and self.gpu
+        return bool({"cpu": self.cpu, "gpu": gpu, "npu": self.npu}[unit_kind])
 
     def cluster(self, unit: str = "") -> CpuCluster | None:
         """Return the cores that a platform's unit runs on (``1small``, ``cpu4+little``); the fastest where it does not say."""
@@ -120,6 +121,9 @@ class Chip:
 
 _MICROCONTROLLER = re.compile(r"cortex-m\d|xtensa-|rv32|rv64gc")
 """Cores of microcontrollers: Arm's M profile, Cadence's Xtensa, RISC-V without vectors."""
+
+_DRAWING_ONLY = frozenset({"mali-utgard", "videocore-iv"})
+"""Families of GPUs for which the vendor has no driver of OpenCL, Vulkan or OpenGL ES 3.1: they draw, and compute no networks."""
 
 
 @dataclass(frozen=True)

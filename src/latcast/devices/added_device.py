@@ -30,7 +30,7 @@ from latcast.predictors.metrics import judge
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform, Reference
+from latcast.records import UNIT_KINDS, Platform, Reference
 from latcast.spaces.lineages import lineage_of
 
 MISFIT_WEIGHT = 0.4
@@ -122,11 +122,15 @@ def add_device(
         ask: Asks for the unit where the latencies are hardly milliseconds.
 
     Raises:
-        DatasetError: No measured network has a graph, the unit is of no known kind, or the latencies are hardly milliseconds.
+        DatasetError: No measured network has a graph, the unit is of no known kind or runs no networks, or the latencies are
+            hardly milliseconds.
     """
     kind = kind_of(platform, {})
     covariates = covariates_of(platform, kind, device_text, chip_text)
     chip = chip_of(device_text or platform.device, chip_text, kind, vendor_of(platform))
+    if chip is not None and kind == "gpu" and chip.gpu and not chip.has("gpu") and not measured.networks:
+        others = ", ".join(each for each in UNIT_KINDS if chip.has(each))
+        raise DatasetError(f"the {chip.gpu} of {chip.name} draws, and runs no networks; expected another of its units: {others}")
     die = chip.die if chip is not None else ""
     known, features, notes = _with_graphs(measured)
     described = model.described(features)
