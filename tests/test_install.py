@@ -168,7 +168,6 @@ COMMANDS_WITH_AN_EXTRA = (
     ("measure resnet18", "local"),
     ("device adapt", "local"),
     ("device fusion detect", "local"),
-    ("device suggest --method spearman --data phones.sqlite", "local"),
     ("train kept.sqlite", "local"),
     ("evaluate pixel4/tflite-2.10/gpu/fp16 kept.sqlite", "local"),
     ("data variants -o variants", "parquet"),

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from latcast.devices.signature_selection import SELECTIONS
 from latcast.predictors.metrics import judge
 from papers.harness import Cell, ResultFolder, source_digest
 from papers.iiswc20.published import PublishedPhones
+from papers.iiswc20.signatures import SELECTIONS
 from papers.splits import by_device, by_group
 
 Row = dict[str, Any]
@@ -109,7 +109,7 @@ def split_networks(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def choose_signature(method: str, latency_ms: np.ndarray, size: int, seed: int) -> np.ndarray:
     """Return networks that describe a phone, chosen by known phones."""
-    return np.array(SELECTIONS.get(method)(latency_ms, size, seed))
+    return np.array(SELECTIONS[method](latency_ms, size, seed))
 
 
 def values(rows: Iterable[Row], name: str) -> list[float]:

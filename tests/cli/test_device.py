@@ -12,49 +12,10 @@ from latcast.datasets.importers.benchmark_tools import KitManifest
 from latcast.records import PUBLISHED_PRECISIONS, Measurement
 from latcast.spaces.catalogue import build, model
 from tests.cli.conftest import Latcast
-from tests.devices.runtimes import made_up_devices, records
 
 NEW = 3
 
 ADD = ("device", "add", "pi5", "--unit", "cpu4", "--runtime", "tflite-2.16", "--precision", "fp32")
-
-
-@pytest.fixture
-def known(tmp_path: Path) -> Path:
-    """Ten networks on fifteen made-up devices."""
-    table = made_up_devices().rows([row for row in range(16) if row != NEW]).columns(range(10))
-    jsonlines.write(tmp_path / "known.jsonl", records(table))
-    return tmp_path / "known.jsonl"
-
-
-class TestSuggestFromData:
-    def test_names_networks_with_their_typical_latency(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("device", "suggest", "--data", known, "-n", "3", "--json").json
-
-        assert (found["method"], found["seed"], found["known_networks"], found["used_platforms"]) == (
-            "prediction_error",
-            0,
-            10,
-            15,
-        )
-        names = {network.name: network for network in made_up_devices().networks}
-        assert len(found["networks"]) == 3
-        for each in found["networks"]:
-            assert each["key"] == names[each["name"]].key
-            assert each["typical_ms"] > 0
-
-    def test_shows_a_table(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("device", "suggest", "--data", known, "-n", "3", "--method", "spearman")
-
-        lines = found.out.splitlines()
-        assert lines[0] == "3 networks that describe a device, by spearman"
-        assert lines[1].split() == ["network", "space", "typical", "ms"]
-        assert lines[-1] == "chosen from 10 of 10 networks, measured on 15 of 15 platforms"
-
-    def test_platforms_of_a_pattern(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("device", "suggest", "--data", known, "-n", "2", "--known", "made[12]/*", "--json").json
-
-        assert found["used_platforms"] == 2
 
 
 class TestAdd:
@@ -171,9 +132,6 @@ class TestSuggest:
         found = latcast("device", "suggest", "-n", "3", "--max-mb", "6", "--json").json
 
         assert all(build(model(each["name"])).parameter_count <= 1.5e6 for each in found["networks"])
-
-    def test_a_method_of_the_papers_wants_data(self, latcast: Latcast) -> None:
-        assert latcast("device", "suggest", "--method", "spearman").code == 2
 
 
 class TestKit:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from latcast.devices.latency_table import LatencyTable, table_of
 from latcast.errors import DatasetError
@@ -39,7 +37,6 @@ def test_platforms_and_networks_stand_in_the_order_of_their_first_measurement() 
     assert found.latency_ms[:, 0].tolist() == [3.0, 1.0]
     assert np.isnan(found.latency_ms[0, 1])
     assert found.latency_ms[1, 1] == 2.0
-    assert not found.complete
 
 
 def test_a_cell_is_the_median_over_the_rounds_of_all_its_measurements() -> None:
@@ -70,14 +67,6 @@ def test_without_a_success_there_is_no_table() -> None:
         table_of([published(A, "y", None, error="out of memory")])
 
 
-def test_parts_keep_rows_and_columns_together() -> None:
-    found = table([[1, 2, 3], [4, 5, 6]]).rows([1]).columns([2, 0])
-
-    assert found.platforms == ("p1/x-1/cpu1/fp32",)
-    assert [item.name for item in found.networks] == ["n2", "n0"]
-    assert found.latency_ms.tolist() == [[6, 4]]
-
-
 @pytest.mark.parametrize("value", [0.0, -1.0, np.inf])
 def test_a_latency_that_cannot_be_is_refused(value: float) -> None:
     with pytest.raises(DatasetError, match="not above 0 and finite"):
@@ -87,44 +76,3 @@ def test_a_latency_that_cannot_be_is_refused(value: float) -> None:
 def test_a_table_of_another_shape_is_refused() -> None:
     with pytest.raises(DatasetError, match=r"shape \(1, 2\) for 1 platforms and 1 networks"):
         LatencyTable((A,), (network("x"),), np.ones((1, 2)))
-
-
-N = np.nan
-
-
-def test_what_is_missing_most_goes_first() -> None:
-    # Network n2 lacks 2 of 3 platforms; once it has gone, nothing is missing.
-    found = table([[1, 2, 3], [4, 5, N], [7, 8, N]]).complete_part()
-
-    assert found.latency_ms.tolist() == [[1, 2], [4, 5], [7, 8]]
-
-
-def test_a_platform_goes_where_it_lacks_as_much_as_a_network() -> None:
-    found = table([[1, 2], [3, N]]).complete_part()
-
-    assert found.platforms == ("p0/x-1/cpu1/fp32",)
-    assert found.latency_ms.tolist() == [[1, 2]]
-
-
-def test_a_complete_table_stays_whole() -> None:
-    whole = table([[1, 2], [3, 4]])
-
-    assert whole.complete_part().latency_ms.tolist() == [[1, 2], [3, 4]]
-
-
-@given(
-    st.integers(1, 7).flatmap(
-        lambda columns: st.lists(st.lists(st.booleans(), min_size=columns, max_size=columns), min_size=1, max_size=7)
-    )
-)
-def test_a_complete_part_is_complete_and_part_of_the_table(present: list[list[bool]]) -> None:
-    values = np.where(np.array(present), np.arange(np.size(present)).reshape(np.shape(present)) + 1.0, np.nan)
-    whole = table(values.tolist())
-
-    part = whole.complete_part()
-
-    assert part.complete
-    for row, name in enumerate(part.platforms):
-        for column, reference in enumerate(part.networks):
-            cell = whole.latency_ms[whole.platforms.index(name), whole.networks.index(reference)]
-            assert part.latency_ms[row, column] == cell

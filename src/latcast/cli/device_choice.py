@@ -10,18 +10,13 @@ import typer
 from typer import Argument, Option
 
 from latcast.cli import device_language, options
-from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
+from latcast.cli.output import StageProgress, print_json, print_table, warn
 from latcast.tables import signed
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import Suggestion
-    from latcast.devices.latency_table import LatencyTable
-    from latcast.devices.signature_selection import SignatureSet
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.records import Reference
-
-INFORMATION = "information"
-"""What ``--method`` calls the choice of the model of devices; the others are those of the signature selections."""
 
 
 def _formats(text: str) -> str:
@@ -33,22 +28,6 @@ def _formats(text: str) -> str:
     return text
 
 
-Data = Annotated[
-    list[str] | None,
-    Option(
-        "--data", "-d",
-        help="Latencies of known devices to choose from: a store, a JSON Lines file, the folder of a published dataset, or the "
-        "name of an imported one; several add up. [default: the model of devices]",
-    ),
-]  # fmt: skip
-
-
-Known = Annotated[
-    str | None,
-    Option("--known", metavar="PATTERN", help="Which platforms of --data, as a pattern of ids: '*/tflite-*/*/fp32'."),
-]
-
-
 Count = Annotated[int, Option("--count", "-n", help="How many networks.", min=1)]
 
 
@@ -56,16 +35,6 @@ MaxMb = Annotated[float | None, Option("--max-mb", help="Only networks of at mos
 
 
 Llm = Annotated[bool, Option("--llm", help="Of language models: pairs of a model and a quantisation.")]
-
-
-Method = Annotated[
-    str,
-    Option(
-        "--method",
-        help="How they are chosen: information narrows the intervals of the model of devices; the others choose from --data.",
-        callback=options.one_of(INFORMATION, "latcast.devices.signature_selection:SELECTIONS"),
-    ),
-]
 
 
 def suggest(
@@ -78,12 +47,8 @@ def suggest(
         list[str] | None,
         Option("--for", metavar="MODEL", help="Networks whose intervals count: files or names. [default: all]"),
     ] = None,
-    method: Method = INFORMATION,
-    data: Data = None,
-    known: Known = None,
     unit: Annotated[str, Option("--unit", "-u", help="Of a device of which nothing is known: cpu, gpu or npu.")] = "cpu",
     max_mb: MaxMb = None,
-    seed: options.Seed = 0,
     llm: Llm = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -95,13 +60,9 @@ def suggest(
     Examples:
       latcast device suggest pi5.zip --for my_network.onnx
       latcast device suggest -n 5 --unit gpu
-      latcast device suggest --method mutual_information --data phones.jsonl.gz --known '*/tflite-*/*/fp32'
     """
     if llm:
         device_language.suggest(device, count, as_json=as_json)
-        return
-    if method != INFORMATION or data:
-        _suggest_from_data(data, count, method, known, max_mb, seed, as_json=as_json)
         return
     predictor = _predictor_of(device, unit)
     with StageProgress() as progress:
@@ -110,7 +71,6 @@ def suggest(
     if as_json:
         print_json(
             {
-                "method": INFORMATION,
                 "high_over_latency": reach(now),
                 "networks": [
                     {**each.reference.to_json(), "key": each.reference.key, "high_over_latency": reach(each.deviation)}
@@ -128,68 +88,13 @@ def suggest(
     print(f"the typical 90 % interval of {what} is {_percent(now)} now")
 
 
-def _suggest_from_data(
-    data: Sequence[str] | None, count: int, method: str, known: str | None, max_mb: float | None, seed: int, *, as_json: bool
-) -> None:
-    method, table, choice = _chosen_from_data(data, count, method, known, max_mb, seed)
-    if as_json:
-        networks = [
-            {**network.to_json(), "key": network.key, "typical_ms": latency_ms}
-            for network, latency_ms in zip(choice.networks, choice.typical_ms, strict=True)
-        ]
-        counts = {"known_networks": len(table.networks), "known_platforms": len(table.platforms)}
-        used = {"used_networks": len(choice.table.networks), "used_platforms": len(choice.table.platforms)}
-        print_json({"method": method, "seed": seed, "networks": networks, **counts, **used})
-        return
-    print_table(
-        f"{count} networks that describe a device, by {method.replace('_', ' ')}",
-        ("network", "space", "typical ms"),
-        [
-            (network.name, network.space, milliseconds(latency_ms))
-            for network, latency_ms in zip(choice.networks, choice.typical_ms, strict=True)
-        ],
-    )
-    print(
-        f"chosen from {len(choice.table.networks)} of {len(table.networks)} networks, measured on "
-        f"{len(choice.table.platforms)} of {len(table.platforms)} platforms"
-    )
-
-
-def _chosen_from_data(
-    data: Sequence[str] | None,
-    count: int,
-    method: str,
-    known: str | None,
-    max_mb: float | None,
-    seed: int,
-    *,
-    buildable: bool = False,
-) -> tuple[str, LatencyTable, SignatureSet]:
-    """Choose networks from measured latencies; return by which method, and the latencies.
-
-    Raises:
-        BadParameter: No latencies were named.
-    """
-    from latcast.devices.known_latencies import known_table
-    from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
-
-    if not data:
-        raise typer.BadParameter(f"{method} chooses from measured latencies; name them with --data", param_hint="--method")
-    method = DEFAULT_METHOD if method == INFORMATION else method
-    table, most = known_table(data, known or "*"), _parameters(max_mb)
-    return method, table, choose_signature(table, count, method=method, seed=seed, buildable=buildable, most_parameters=most)
-
-
 def kit(
     output: Annotated[Path, Option("--output", "-o", help="The kit's folder, or a .zip of it.")],
     networks: Annotated[
         list[str] | None,
         Argument(metavar="[NETWORK]...", help="Published networks, instead of choosing some."),
     ] = None,
-    data: Data = None,
     count: Count = 10,
-    method: Method = INFORMATION,
-    known: Known = None,
     precision: Annotated[
         str,
         Option("--precision", "-p", help="fp32 or int8.", callback=options.one_of("latcast.devices.signature_kit:PRECISIONS")),
@@ -197,7 +102,6 @@ def kit(
     formats: Annotated[str, Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
     max_mb: MaxMb = None,
     llm: Llm = False,
-    seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Networks as files and a script that times them, for devices on which latcast does not run.
@@ -217,12 +121,9 @@ def kit(
     references: Sequence[Reference]
     if networks:
         references, chosen = [published_model(name, as_measured=True) for name in networks], {"by": "name"}
-    elif data or method != INFORMATION:
-        method, _, choice = _chosen_from_data(data, count, method, known, max_mb, seed, buildable=True)
-        references, chosen = choice.networks, {"by": method, "seed": seed, "platforms": len(choice.table.platforms)}
     else:
         _, found = suggested(_predictor_of(None, "cpu"), count, (), max_mb)
-        references, chosen = [each.reference for each in found], {"by": INFORMATION}
+        references, chosen = [each.reference for each in found], {"by": "information"}
     wanted = [name for name in FORMATS if not formats or name in options.names_in(formats)]
     done: list[str] = []
     with StageProgress() as progress:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,41 +32,6 @@ class LatencyTable:
             raise DatasetError(
                 "a table holds latencies that are not above 0 and finite; expected milliseconds, or NaN for no value"
             )
-
-    @property
-    def complete(self) -> bool:
-        """Return whether every cell was measured."""
-        return not bool(np.isnan(self.latency_ms).any())
-
-    def rows(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
-        """Return the table of some platforms."""
-        return replace(self, platforms=tuple(self.platforms[i] for i in indices), latency_ms=self.latency_ms[list(indices)])
-
-    def columns(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
-        """Return the table of some networks."""
-        return replace(self, networks=tuple(self.networks[i] for i in indices), latency_ms=self.latency_ms[:, list(indices)])
-
-    def complete_part(self) -> LatencyTable:
-        """Leave out the platforms and networks that have to go so that no cell is missing.
-
-        One after the other, the platform or network goes that the greatest share is missing of; of equal ones a platform, then
-        the last one.
-        """
-        missing = np.isnan(self.latency_ms)
-        rows, columns = (np.ones(count, dtype=bool) for count in missing.shape)
-        by_row, by_column = missing.sum(axis=1), missing.sum(axis=0)
-        while by_row[rows].any():
-            row_share = np.where(rows, by_row / max(columns.sum(), 1), -1.0)
-            column_share = np.where(columns, by_column / max(rows.sum(), 1), -1.0)
-            if row_share.max() >= column_share.max():
-                worst = len(rows) - 1 - int(row_share[::-1].argmax())
-                rows[worst] = False
-                by_column = by_column - missing[worst]
-            else:
-                worst = len(columns) - 1 - int(column_share[::-1].argmax())
-                columns[worst] = False
-                by_row = by_row - missing[:, worst]
-        return self.rows(np.flatnonzero(rows)).columns(np.flatnonzero(columns))
 
 
 def table_of(measurements: Iterable[Measurement]) -> LatencyTable:

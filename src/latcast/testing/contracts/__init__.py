@@ -22,7 +22,7 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in ("gpu", "k
 
 from latcast.testing.contracts.gpu import GpuInterfaceContract
 from latcast.testing.contracts.kernels import KernelTypeContract, OperatorContract, SamplerContract
-from latcast.testing.contracts.learning import RegressorContract, SelectionContract
+from latcast.testing.contracts.learning import RegressorContract
 from latcast.testing.contracts.networks import ImporterContract, SpaceContract
 from latcast.testing.contracts.runtimes import RuntimeContract
 
@@ -34,6 +34,5 @@ __all__ = [
     "RegressorContract",
     "RuntimeContract",
     "SamplerContract",
-    "SelectionContract",
     "SpaceContract",
 ]

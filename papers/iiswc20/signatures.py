@@ -1,55 +1,18 @@
-"""The signature set: which networks to measure on a new device (Ganesan et al. §III-C).
+"""Methods that choose a signature: the networks whose latencies describe a phone (Ganesan et al. §III-C).
 
-A selection sees the latencies of known devices alone and names networks, best first, so that the head of a longer list is a
-shorter one where the method allows it.
+Each sees the latencies of known phones alone, (phones, networks), complete, and returns ``size`` different columns, best first,
+or raises :class:`TrainingError` where there are not as many networks. The seed is for what is random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
-from latcast.devices.latency_table import LatencyTable
 from latcast.errors import TrainingError
 from latcast.predictors.metrics import ranks
-from latcast.records import Reference
-from latcast.registry import Registry
-from latcast.spaces import build
-from latcast.spaces.measured_only import can_build
-
-
-class SignatureSelection(Protocol):
-    """A way to choose networks; what a plug-in of the group ``latcast.signatures`` is."""
-
-    def __call__(self, latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-        """Choose networks.
-
-        Args:
-            latency_ms: (devices, networks) of known devices, complete.
-            size: How many.
-            seed: For what is random.
-
-        Returns:
-            ``size`` different indices of networks.
-
-        Raises:
-            TrainingError: There are not as many networks.
-        """
-
-
-SELECTIONS: Registry[SignatureSelection] = Registry(
-    "signature selection",
-    {
-        "random": "latcast.devices.signature_selection:select_random",
-        "mutual_information": "latcast.devices.signature_selection:select_by_mutual_information",
-        "spearman": "latcast.devices.signature_selection:select_by_spearman",
-        "prediction_error": "latcast.devices.signature_selection:select_by_prediction_error",
-    },
-    group="latcast.signatures",
-)
 
 
 def check_size(latency_ms: np.ndarray, size: int) -> None:
@@ -65,7 +28,7 @@ def check_size(latency_ms: np.ndarray, size: int) -> None:
 
 
 def select_random(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Select at random (Ganesan et al. §III-C, RS); see :class:`SignatureSelection`."""
+    """Select at random (Ganesan et al. §III-C, RS)."""
     check_size(latency_ms, size)
     order = np.random.default_rng(seed).permutation(latency_ms.shape[1])
     return tuple(int(index) for index in order[:size])
@@ -89,7 +52,7 @@ def entropy(codes: np.ndarray) -> float:
 
 
 def select_by_mutual_information(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Select by mutual information (Ganesan et al., Algorithm 1, MIS); see :class:`SignatureSelection`.
+    """Select by mutual information (Ganesan et al., Algorithm 1, MIS).
 
     Each network's latencies become terciles over the devices. The first network is random; each next one maximises
     ``H(chosen, new) - H(new)``, as the released code does: it repeats least of the chosen ones. Of equal ones the last is taken.
@@ -140,7 +103,7 @@ def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) 
 
 
 def select_by_spearman(latency_ms: np.ndarray, size: int, seed: int = 0, threshold: float = THRESHOLD) -> tuple[int, ...]:
-    """Select by Spearman correlation (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
+    """Select by Spearman correlation (Ganesan et al., Algorithm 2, SCCS).
 
     The network that the most others correlate with is taken, and they are removed. Where the algorithm runs out of networks,
     which the paper leaves open, each further one correlates least with those chosen. Nothing is random.
@@ -168,7 +131,7 @@ CLIPPED_AT = 0.3
 
 
 def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Select the networks from which all others are predicted best; see :class:`SignatureSelection`.
+    """Select the networks from which all others are predicted best.
 
     Greedy: each time the network is added that leaves the least error when every known device in turn is predicted from the
     chosen networks by the other devices (a Gaussian over networks in logarithms, the device's level free). The worst devices do
@@ -214,87 +177,11 @@ def _left_out_error(deviations: np.ndarray, folds: list[np.ndarray], covariances
     return float(np.sort(errors)[:counted].mean())
 
 
-DEFAULT_METHOD = "prediction_error"
-
-SIGNATURE_SIZE = 10
-
-MOST_CANDIDATES = 600
-"""Networks drawn from a space of thousands to choose from: selections compare them by pairs."""
-
-
-@dataclass(frozen=True)
-class SignatureSet:
-    """The networks whose latencies describe a device.
-
-    Attributes:
-        networks: In the order in which they were chosen.
-        typical_ms: Median latency of each over the platforms that ran it.
-        table: What they were chosen from, complete.
-    """
-
-    networks: tuple[Reference, ...]
-    typical_ms: tuple[float, ...]
-    table: LatencyTable
-
-
-def small_networks(networks: Sequence[Reference], most_parameters: float) -> list[int]:
-    """Return the indices of the networks that can be built here and have at most so many parameters.
-
-    Raises:
-        LatcastError: A network cannot be built, though it should.
-    """
-    graphs = ((index, build(network)) for index, network in enumerate(networks) if can_build(network))
-    return [index for index, graph in graphs if graph.parameter_count <= most_parameters]
-
-
-def choose_signature(
-    table: LatencyTable,
-    size: int = SIGNATURE_SIZE,
-    *,
-    method: str = DEFAULT_METHOD,
-    seed: int = 0,
-    buildable: bool = False,
-    most_parameters: float | None = None,
-) -> SignatureSet:
-    """Choose networks from a table; rows and columns that lack most cells are left out.
-
-    Args:
-        table: Known latencies.
-        size: How many networks.
-        method: A name in :data:`latcast.devices.signature_selection.SELECTIONS`.
-        seed: For what is random.
-        buildable: Only networks that can be built here, so that they can be written as files and run elsewhere.
-        most_parameters: Only those of them that have at most so many.
-
-    Raises:
-        TrainingError: Too few networks are left.
-        UnknownNameError: There is no such method.
-    """
-    select = SELECTIONS.get(method)
-    if most_parameters is None:
-        usable = [index for index, network in enumerate(table.networks) if can_build(network) or not buildable]
-    else:
-        usable = small_networks(table.networks, most_parameters)
-    columns = np.array(usable, dtype=int)
-    if not len(columns) and most_parameters is not None:
-        raise TrainingError(
-            f"none of the {len(table.networks)} known networks can be built here and has at most {most_parameters / 1e6:g} "
-            "million parameters"
-        )
-    if not len(columns):
-        raise TrainingError(
-            f"none of the {len(table.networks)} known networks can be built here, so none can be run on another device"
-        )
-    if len(columns) > MOST_CANDIDATES:
-        missing = np.isnan(table.latency_ms[:, columns]).sum(axis=0)
-        order = np.random.default_rng(seed).permutation(len(columns))
-        columns = np.sort(columns[order[np.argsort(missing[order], kind="stable")][:MOST_CANDIDATES]])
-    part = table.columns(columns).complete_part()
-    if len(part.networks) < size:
-        raise TrainingError(
-            f"{len(part.networks)} networks were measured on every one of {len(part.platforms)} platforms, too few for a "
-            f"signature of {size}; ask for fewer, or give more latencies"
-        )
-    chosen = select(part.latency_ms, size, seed)
-    typical_ms = tuple(float(np.median(part.latency_ms[:, index])) for index in chosen)
-    return SignatureSet(tuple(part.networks[index] for index in chosen), typical_ms, part)
+SELECTIONS: Mapping[str, Callable[[np.ndarray, int, int], tuple[int, ...]]] = MappingProxyType(
+    {
+        "random": select_random,
+        "mutual_information": select_by_mutual_information,
+        "spearman": select_by_spearman,
+        "prediction_error": select_by_prediction_error,
+    }
+)

@@ -1,15 +1,16 @@
-"""Selections against their contract and on tables worked out by hand, and signatures chosen from tables with gaps."""
+"""Selections of signatures: what holds of each, and tables worked out by hand."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from latcast.devices import signature_selection
-from latcast.devices.latency_table import LatencyTable
-from latcast.devices.signature_selection import (
+from latcast.errors import TrainingError
+from papers.iiswc20 import signatures
+from papers.iiswc20.signatures import (
     SELECTIONS,
-    choose_signature,
     distinct,
     entropy,
     rank_correlations,
@@ -18,33 +19,83 @@ from latcast.devices.signature_selection import (
     select_by_spearman,
     select_random,
 )
-from latcast.errors import TrainingError, UnknownNameError
-from latcast.records import Reference
-from latcast.spaces import build
-from latcast.testing.contracts.learning import SelectionContract, made_up_latencies
-from tests.devices.runtimes import made_up_devices
+
+Selection = Callable[[np.ndarray, int, int], tuple[int, ...]]
 
 
-class TestRandom(SelectionContract):
-    selection_name = "random"
+def made_up_latencies(devices: int = 12, networks: int = 9, seed: int = 0) -> np.ndarray:
+    """Return (devices, networks) milliseconds: speeds of devices times sizes of networks, with individual deviations."""
+    rng = np.random.default_rng(seed)
+    speed, size = rng.normal(0, 0.7, devices), rng.normal(2, 1, networks)
+    taste = rng.normal(0, 0.3, (devices, 2)) @ rng.normal(0, 1, (2, networks))
+    latency_ms: np.ndarray = np.exp(speed[:, None] + size + taste + rng.normal(0, 0.05, (devices, networks)))
+    return latency_ms
 
 
-class TestMutualInformation(SelectionContract):
-    selection_name = "mutual_information"
+@pytest.fixture(params=sorted(SELECTIONS))
+def select(request: pytest.FixtureRequest) -> Selection:
+    return SELECTIONS[request.param]
 
 
-class TestSpearman(SelectionContract):
-    selection_name = "spearman"
+@pytest.mark.parametrize("size", [1, 2, 5, 9])
+def test_as_many_different_networks_as_asked_for(select: Selection, size: int) -> None:
+    chosen = select(made_up_latencies(), size, 0)
+
+    assert len(chosen) == len(set(chosen)) == size
+    assert all(type(index) is int and 0 <= index < 9 for index in chosen)
 
 
-class TestPredictionError(SelectionContract):
-    selection_name = "prediction_error"
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_the_same_seed_chooses_the_same_networks(select: Selection, seed: int) -> None:
+    table = made_up_latencies()
+
+    assert select(table, 4, seed) == select(table.copy(), 4, seed)
 
 
-def test_every_selection_is_tested() -> None:
-    tested = {case.selection_name for case in (TestRandom, TestMutualInformation, TestSpearman, TestPredictionError)}
+def test_a_longer_signature_begins_with_the_shorter_one(select: Selection) -> None:
+    table = made_up_latencies()
 
-    assert set(SELECTIONS.names()) == tested
+    assert select(table, 6, 0)[:3] == select(table, 3, 0)
+
+
+def test_the_unit_of_time_does_not_matter(select: Selection) -> None:
+    table = made_up_latencies()
+
+    assert select(1024 * table, 5, 0) == select(table, 5, 0)
+
+
+def test_the_table_is_left_as_it_is(select: Selection) -> None:
+    table = made_up_latencies()
+    before = table.copy()
+
+    select(table, 5, 0)
+
+    assert np.array_equal(table, before)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_device_or_two_are_enough(select: Selection, devices: int) -> None:
+    assert len(set(select(made_up_latencies(devices), 4, 0))) == 4
+
+
+def test_equal_networks_can_all_be_chosen(select: Selection) -> None:
+    table = np.repeat(made_up_latencies()[:, :1], 6, axis=1)
+
+    assert sorted(select(table, 6, 0)) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("size", [0, -1, 10])
+def test_a_size_that_cannot_be_had_is_refused(select: Selection, size: int) -> None:
+    with pytest.raises(TrainingError, match=rf"a signature of {size} networks was asked for; expected 1 to 9"):
+        select(made_up_latencies(), size, 0)
+
+
+def test_a_table_with_missing_cells_is_refused(select: Selection) -> None:
+    table = made_up_latencies()
+    table[2, 3] = np.nan
+
+    with pytest.raises(TrainingError, match="complete table"):
+        select(table, 3, 0)
 
 
 SIX_DEVICES = np.array(
@@ -85,7 +136,7 @@ def test_codes_stay_small_however_many_networks_are_joined(monkeypatch: pytest.M
         largest.append(int(codes.max()))
         return real(codes)
 
-    monkeypatch.setattr(signature_selection, "entropy", watching)
+    monkeypatch.setattr(signatures, "entropy", watching)
     table = np.random.default_rng(0).uniform(1, 2, (5, 60))
 
     select_by_mutual_information(table, 60)
@@ -192,81 +243,3 @@ def test_it_leaves_less_error_than_networks_at_random() -> None:
     by_chance = [left(select_random(table, 3, seed)) for seed in range(20)]
 
     assert left(select_by_prediction_error(table, 3)) < np.median(by_chance)
-
-
-MYSTERY = Reference("usc_nas", {"name": "net7"}, "net7")
-
-
-def with_mystery() -> LatencyTable:
-    """Five networks that can be built here, and one of which only the name is known."""
-    table = made_up_devices().columns(range(5))
-    return LatencyTable(table.platforms, (*table.networks, MYSTERY), np.hstack([table.latency_ms, np.full((16, 1), 3.0)]))
-
-
-def test_networks_come_with_their_typical_latency() -> None:
-    table = made_up_devices()
-
-    found = choose_signature(table, 3)
-
-    for network, typical_ms in zip(found.networks, found.typical_ms, strict=True):
-        assert typical_ms == np.median(table.latency_ms[:, table.networks.index(network)])
-
-
-def test_what_was_not_measured_everywhere_is_left_out() -> None:
-    table = made_up_devices()
-    table = LatencyTable(table.platforms, table.networks, table.latency_ms.copy())
-    table.latency_ms[:9, 4] = np.nan
-
-    found = choose_signature(table, 14)
-
-    assert len(found.table.platforms) == 16
-    assert table.networks[4] not in found.networks
-
-
-def test_only_networks_that_can_be_built_where_they_are_to_be_run() -> None:
-    assert MYSTERY in choose_signature(with_mystery(), 6).networks
-    assert MYSTERY not in choose_signature(with_mystery(), 5, buildable=True).networks
-    with pytest.raises(
-        TrainingError, match="5 networks were measured on every one of 16 platforms, too few for a signature of 6"
-    ):
-        choose_signature(with_mystery(), 6, buildable=True)
-
-
-def test_only_networks_that_are_small_to_carry() -> None:
-    sizes = {network: build(network).parameter_count for network in with_mystery().networks if network != MYSTERY}
-    third = sorted(sizes.values())[2]
-
-    found = choose_signature(with_mystery(), 3, most_parameters=third)
-
-    assert set(found.networks) == {network for network, size in sizes.items() if size <= third}
-    with pytest.raises(TrainingError, match="3 networks were measured on every one"):
-        choose_signature(with_mystery(), 4, most_parameters=third)
-
-
-def test_networks_known_by_name_alone_are_refused() -> None:
-    with pytest.raises(TrainingError, match="none of the 1 known networks can be built here"):
-        choose_signature(with_mystery().columns([5]), 1, buildable=True)
-
-
-def test_of_many_networks_some_are_drawn_that_most_platforms_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signature_selection, "MOST_CANDIDATES", 6)
-    table = made_up_devices()
-    table = LatencyTable(table.platforms, table.networks, table.latency_ms.copy())
-    table.latency_ms[0, :9] = np.nan
-
-    found = choose_signature(table, 3)
-
-    assert found.table.networks == table.networks[9:]
-
-
-def test_another_seed_draws_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signature_selection, "MOST_CANDIDATES", 6)
-
-    drawn = {choose_signature(made_up_devices(), 2, seed=seed).table.networks for seed in range(5)}
-
-    assert len(drawn) > 1
-
-
-def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="no signature selection is called 'magic'"):
-        choose_signature(made_up_devices(), 3, method="magic")
