@@ -24,9 +24,9 @@ KEYS = {
     "chips": {
         "name": str, "vendor": str, "aliases": list, "year": int, "process_nm": int, "cpu": list, "memory": str,
         "bandwidth_gb_s": (int, float), "gpu": str, "gpu_cores": int, "gpu_mhz": int, "gpu_gflops": int, "npu": str,
-        "npu_tops": (int, float), "die": str, "source": str,
+        "npu_tops": (int, float), "die": str, "ram_gb": list, "source": str,
     },
-    "devices": {"aliases": list, "chips": list, "year": int, "source": str},
+    "devices": {"aliases": list, "chips": list, "year": int, "ram_gb": list, "source": str},
     "gpus": {"family": str, "fma_per_core": int},
 }  # fmt: skip
 NEEDED = {"cores": set(), "chips": {"name", "vendor", "source"}, "devices": {"chips", "source"}, "gpus": {"family"}}

@@ -111,8 +111,24 @@ def test_a_prompt_far_longer_than_those_measured_is_graded_by_it():
 
 
 def test_one_sentence_says_that_nothing_was_measured():
-    (found,) = predict_language_model("qwen2.5-1.5b:q4_0", "raspberry pi 5")
+    (found,) = predict_language_model("smollm2-135m:q4_0", "raspberry pi 5")
     assert found.warnings == (found.grade.why,)
+
+
+@pytest.mark.parametrize(
+    ("device", "usable_mb", "said"),
+    [
+        ("s23 cpu", 4800, "tight: takes 5.4 GB of 8 GB"),  # 60 %
+        ("oneplus 11 cpu", 9600, "needs 8 GB"),  # another phone with the chip of the S23, sold with up to 16 GB
+        ("pixel 6a cpu", 3600, "does not fit"),  # 6 GB
+        ("rtx 4090", 24000, ""),
+        ("snapdragon 8 gen 2 cpu", None, ""),
+    ],
+)
+def test_a_model_that_the_memory_of_the_device_does_not_hold_is_said(device: str, usable_mb: float | None, said: str):
+    (found,) = predict_language_model("llama-3.1-8b:q4_k_m", device)
+    assert found.usable_memory_mb == (usable_mb if usable_mb is None else pytest.approx(usable_mb))
+    assert any(said in text for text in found.warnings) if said else not any("GB" in text for text in found.warnings)
 
 
 def test_a_device_of_unknown_chip_answers_at_other_threads_too():

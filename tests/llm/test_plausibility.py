@@ -6,9 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from latcast.chips.chip_table import chips
 from latcast.llm.forecast import LanguagePrediction, language_platforms_meant, predict_language_model
 from latcast.llm.learned_prices import known_prices
 from latcast.llm.reading import read_language_model
+from latcast.llm.speeds import machine_of
 from latcast.llm.workload import decode_quantities
 
 DEVICES = (
@@ -63,6 +65,18 @@ def test_no_token_is_read_faster_than_the_memory_is(answers: Answers) -> None:
 @pytest.mark.slow
 def test_reading_a_prompt_is_no_slower_than_answering(answers: Answers) -> None:
     assert [key for key, each in answers.items() if each.prefill_tokens_per_s < 0.999 * each.decode_tokens_per_s] == []
+
+
+def test_every_known_cpu_reads_a_prompt_no_slower_than_it_answers_and_within_its_peak() -> None:
+    wrong, known = [], [chip.id for chip in chips().values() if chip.cpu and not chip.is_microcontroller]
+    for chip in known:
+        (answer,) = predict_language_model("llama-3.2-1b:q4_0", f"{chip}/llama.cpp-unstated/cpu4/unstated")
+        peak = machine_of(answer.platform, chip).compute_tops or 0.0
+        tops = 2 * 0.97e9 * answer.prefill_tokens_per_s / 1e12  # of products with the weights of layers
+        if not 0.999 * answer.decode_tokens_per_s <= answer.prefill_tokens_per_s or tops > peak:
+            wrong.append((chip, answer.decode_tokens_per_s, answer.prefill_tokens_per_s, peak))
+    assert len(known) > 400
+    assert wrong == []
 
 
 @pytest.mark.slow

@@ -65,6 +65,7 @@ class Chip:
         process_nm: The vendor's name of the process.
         cpu: Clusters, the fastest first; none for a GPU or an accelerator.
         memory, bandwidth_gb_s: Kind and peak bandwidth of the memory.
+        ram_gb: Sizes of memory that a graphics card, or a computer of Apple's with this chip, is sold with.
         gpu, gpu_family: Name, and its architecture, "adreno6xx".
         gpu_cores: The vendor's count: shader cores, compute units, CUDA cores.
         gpu_mhz, gpu_gflops: Highest clock, and peak in fp32; where the vendor states the arithmetic of a core and not of the
@@ -84,6 +85,7 @@ class Chip:
     cpu: tuple[CpuCluster, ...] = ()
     memory: str | None = None
     bandwidth_gb_s: float | None = None
+    ram_gb: tuple[float, ...] = ()
     gpu: str | None = None
     gpu_family: str | None = None
     gpu_cores: int | None = None
@@ -134,6 +136,7 @@ class Device:
         chips: Ids of its chips, the one with the CPU first.
         aliases: Other names, model numbers among them.
         year: Year of its release.
+        ram_gb: Sizes of memory that it is sold with, under any of its names; empty where they are not known.
         source: Source of the facts.
     """
 
@@ -141,6 +144,7 @@ class Device:
     chips: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     year: int | None = None
+    ram_gb: tuple[float, ...] = ()
     source: str = ""
 
 
@@ -169,6 +173,11 @@ def _data() -> dict[str, Any]:
     return json.loads(resources.files("latcast.chips").joinpath("chips.json").read_text(encoding="utf-8"))
 
 
+def _listed(known: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return an entry whose lists of these names are tuples."""
+    return {key: tuple(value) if key in names else value for key, value in known.items()}
+
+
 @cache
 def chips() -> Mapping[str, Chip]:
     """Return every chip by its id."""
@@ -185,7 +194,7 @@ def chips() -> Mapping[str, Chip]:
         derived = {"gpu_family": gpu.get("family"), "npu_family": npus.get(known.get("npu"))}
         if "fma_per_core" in gpu and "gpu_cores" in known and "gpu_mhz" in known:
             derived["gpu_gflops"] = 2e-3 * gpu["fma_per_core"] * known["gpu_cores"] * known["gpu_mhz"]
-        return Chip(name, **{"die": name, **derived, **known, "cpu": cpu, "aliases": tuple(known.get("aliases", ()))})
+        return Chip(name, **{"die": name, **derived, **_listed(known, "aliases", "ram_gb"), "cpu": cpu})
 
     return _Made(data["chips"], chip)
 
@@ -195,7 +204,7 @@ def devices() -> Mapping[str, Device]:
     """Return every device by its name."""
 
     def device(name: str, known: dict[str, Any]) -> Device:
-        return Device(name, **{**known, "chips": tuple(known["chips"]), "aliases": tuple(known.get("aliases", ()))})
+        return Device(name, **_listed(known, "chips", "aliases", "ram_gb"))
 
     return _Made(_data()["devices"], device)
 

@@ -163,8 +163,12 @@ def choose(
             "models": [each.to_json() for each in listed],
         })  # fmt: skip
         return
-    if limits.max_memory_mb is None:
+    known = {each.prediction.usable_memory_mb for each in found}
+    if limits.max_memory_mb is None and None in known:
         warn("how much memory the device has is not known: leave out models that it cannot hold with --max-memory 6GB")
+    elif limits.max_memory_mb is None:
+        counts = ", ".join(f"{each / 1e3:.1f}" for each in sorted(filter(None, known)))
+        warn(f"models of more than the {counts} GB that an app can count on do not fit; --max-memory 6GB gives another limit")
     fitting = sum(each.fits for each in found)
     if pick is None:
         nearest = found[0]

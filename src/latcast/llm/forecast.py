@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from latcast.chips.chip_names import chips_of
 from latcast.chips.chip_table import Device, chips
+from latcast.chips.device_memory import misfit, usable_memory_gb
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import LONGEST_HELD_OUT, NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices
@@ -41,6 +43,7 @@ class LanguagePrediction(Tabular):
         first_token_ms: From the prompt to the first token of the answer, which reading the prompt gives.
         answer_ms: From the prompt to the last token.
         memory_mb: Weights, cache and buffers at the end of the answer, in 10^6 bytes.
+        usable_memory_mb: What an app can count on of the largest memory that the device is sold with; None where not known.
         grade: The error to expect of the decode speed, and why.
         warnings: What the user should know, a sentence each.
         breakdown: Phase to milliseconds by quantity, of one token for ``decode`` and of the whole prompt for ``prefill``.
@@ -63,6 +66,7 @@ class LanguagePrediction(Tabular):
     answer_low_ms: float
     answer_high_ms: float
     memory_mb: float
+    usable_memory_mb: float | None
     grade: Grade
     warnings: tuple[str, ...] = ()
     breakdown: Mapping[Phase, Mapping[str, float]] | None = None
@@ -74,8 +78,7 @@ class LanguagePrediction(Tabular):
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
         found = {name: value for name, value in vars(self).items() if name != "breakdown"}
-        found["warnings"] = list(self.warnings)
-        found["grade"] = asdict(self.grade)
+        found |= {"warnings": list(self.warnings), "grade": asdict(self.grade)}
         if self.breakdown is not None:
             found["breakdown"] = {phase: dict(parts) for phase, parts in self.breakdown.items()}
         return found
@@ -89,6 +92,7 @@ def predict_language_model(
     generated_tokens: int = 128,
     quantisation: str = "",
     breakdown: bool = False,
+    devices: Mapping[str, str] = MappingProxyType({}),
 ) -> list[LanguagePrediction]:
     """Predict how fast language models read a prompt and answer, and the memory that they take.
 
@@ -99,6 +103,7 @@ def predict_language_model(
         generated_tokens: Length of the answer.
         quantisation: Of models whose name or file does not say; of names q4_k_m by default, as Ollama's tags have.
         breakdown: Whether to list what each quantity costs.
+        devices: Platform id to the device that is meant, whose memory counts, where another one with its chip was measured.
 
     Returns:
         One prediction for each model on each platform, a model after the other.
@@ -126,10 +131,10 @@ def predict_language_model(
         by_kind[kind_of_weights(model)].append(row)
     found: list[list[LanguagePrediction]] = [[] for _ in read]
     for kind, rows in by_kind.items():
-        platforms: dict[str, None] = {}
+        platforms: dict[str, str] = {}
         for text in texts:
             meant, prices = language_platforms_meant(text, prices, kind)
-            platforms |= dict.fromkeys(meant)
+            platforms |= {name: devices.get(name, text) for name in meant}
         for platform, runtime in ((each, Platform.parse(each).runtime) for each in platforms):
             if not runs(runtime, kind):
                 raise ModelError(
@@ -150,22 +155,29 @@ class _Forecast:
     breakdown: bool
 
     def predictions(
-        self, models: Sequence[tuple[str, LanguageModel]], platforms: Iterable[str]
+        self, models: Sequence[tuple[str, LanguageModel]], platforms: Mapping[str, str]
     ) -> list[list[LanguagePrediction]]:
-        """Return the predictions of each model on the platforms."""
+        """Return the predictions of each model on the platforms, each with the device that is meant."""
         decodes = [decode_quantities(model, self.prompt + self.generated / 2) for _, model in models]
         found: list[list[LanguagePrediction]] = [[] for _ in models]
-        for name in platforms:
+        for name, device in platforms.items():
+            chip = chips().get(self.prices.machines[name].chip)
+            named = read_name(device, sorted(self.prices.machines))
+            meant = [each.name for each in named.entries if isinstance(each, Device)] if named else []
+            usable = usable_memory_gb(meant[0] if meant else device, chip)
             runtime = Platform.parse(name).runtime
             prefills = [prefill_quantities(model, self.prompt, 0, runtime) for _, model in models]
             reading, answering = self.prices.seconds("prefill", name, prefills), self.prices.seconds("decode", name, decodes)
             for row, (text, model) in enumerate(models):
-                found[row].append(self._prediction(text, model, name, {"prefill": reading[row], "decode": answering[row]}))
+                found[row].append(
+                    self._prediction(text, model, name, {"prefill": reading[row], "decode": answering[row]}, usable)
+                )
         return found
 
     def _prediction(
-        self, text: str, model: LanguageModel, platform: str, found: Mapping[Phase, tuple[Mapping[Term, float], str, float]]
-    ) -> LanguagePrediction:
+        self, text: str, model: LanguageModel, platform: str,
+        found: Mapping[Phase, tuple[Mapping[Term, float], str, float]], usable_gb: Mapping[float, float],
+    ) -> LanguagePrediction:  # fmt: skip
         parts = {phase: dict(seconds) for phase, (seconds, *_) in found.items()}
         situations = {phase: situation for phase, (_, situation, _) in found.items()}
         tokens: dict[Phase, float] = {"prefill": self.prompt, "decode": self.prompt + self.generated / 2}
@@ -175,19 +187,19 @@ class _Forecast:
         token_s = sum(parts["decode"].values())
         faster = max(1.0, sum(parts["prefill"].values()) / (self.prompt * token_s))  # a prompt can be read token by token
         parts["prefill"] = {term: seconds / faster for term, seconds in parts["prefill"].items()}
-        prompt_s = sum(parts["prefill"].values())
-        first, further = prompt_s, (self.generated - 1) * token_s  # reading the prompt gives the first token
-        prefill, decode = self.prompt / prompt_s, 1 / token_s
+        first, further = sum(parts["prefill"].values()), (self.generated - 1) * token_s  # the first token comes with the prompt
+        prefill, decode = self.prompt / first, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
         longer = any(self.prices.times_as_long(phase, platform, tokens[phase]) > LONGEST_HELD_OUT for phase in tokens)
         why, warnings = self._why(model, platform, worst, longer=longer)
         maps = self.prices.machines[platform].kind == "gpu-metal"  # weights, from their file, for all units
+        takes = memory(model, self.prompt + self.generated, Platform.parse(platform).runtime, mapped=maps).total / 1e6
         return LanguagePrediction(
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
             *_around(1e3 * first, wide),
             *_around(1e3 * (first + further), math.hypot(first * wide, further * wide_token) / (first + further)),
-            memory(model, self.prompt + self.generated, Platform.parse(platform).runtime, mapped=maps).total / 1e6,
-            Grade.of(wider * width["decode"][1], why), warnings,
+            takes, 1e3 * max(usable_gb.values()) if usable_gb else None,
+            Grade.of(wider * width["decode"][1], why), (*warnings, *misfit(takes / 1e3, usable_gb)),
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 

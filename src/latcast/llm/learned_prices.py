@@ -153,8 +153,7 @@ class LearnedPrices:
         The doubt is the deviation of the logarithm of the time that prices of new operators cause, where others were measured.
         """
         found, table = [], self.shares.get(phase, {})
-        evidence = self.evidence[platform]
-        kind = self.machines[platform].kind
+        evidence, kind = self.evidence[platform], self.machines[platform].kind
         pairs = self._pairs_row(platform, self.widths.get(phase, {})) if evidence.pairs < 10 else KNOWN
         of_row = table.get(pairs or KNOWN, {})
         share = of_row.get(kind, of_row.get(kind.partition("-")[0], 0.0))

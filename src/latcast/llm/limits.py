@@ -31,7 +31,7 @@ class Limits:
     Attributes:
         min_decode_tokens_per_s: Speed of the answer.
         max_first_token_ms: Time until its first token.
-        max_memory_mb: Weights, cache and buffers, in 10^6 bytes.
+        max_memory_mb: Weights, cache and buffers, in 10^6 bytes; None is what an app can count on, where known.
     """
 
     min_decode_tokens_per_s: float | None = None
@@ -50,8 +50,8 @@ class Limits:
         if self.max_first_token_ms is not None:
             ends = found.first_token_low_ms, found.first_token_high_ms
             parts.append(_probability_below(self.max_first_token_ms, found.first_token_ms, ends))
-        if self.max_memory_mb is not None:
-            parts.append(float(found.memory_mb <= self.max_memory_mb))
+        if memory_mb := self._memory_mb(found):
+            parts.append(float(found.memory_mb <= memory_mb))
         return min(parts)
 
     def miss(self, found: LanguagePrediction) -> float:
@@ -61,11 +61,14 @@ class Limits:
             for limit, value, least in (
                 (self.min_decode_tokens_per_s, found.decode_tokens_per_s, True),
                 (self.max_first_token_ms, found.first_token_ms, False),
-                (self.max_memory_mb, found.memory_mb, False),
+                (self._memory_mb(found), found.memory_mb, False),
             )
             if limit
         ]
         return max(map(math.log, ratios), default=0.0)
+
+    def _memory_mb(self, found: LanguagePrediction) -> float | None:
+        return found.usable_memory_mb if self.max_memory_mb is None else self.max_memory_mb
 
 
 def _probability_below(limit: float, value: float, ends: tuple[float, float]) -> float:
@@ -154,6 +157,7 @@ def choose_language_models(
     """
     tokens = prompt_tokens + generated_tokens
     tried: dict[tuple[str, ...], list[tuple[str, LanguageModel]]] = {}
+    devices: dict[str, str] = {}
     if models:
         stated = map(stating_quantisation, models)
         tried[(on,) if isinstance(on, str) else tuple(on)] = [(text, read_language_model(text)) for text in stated]
@@ -163,6 +167,7 @@ def choose_language_models(
             for platform in language_platforms_meant(text, known_prices())[0]:
                 # Only a file's path leads to its prices.
                 by_runtime[Platform.parse(platform).runtime].append(text if text.endswith(".json") else platform)
+                devices[platform] = text
         tried = {tuple(platforms): _offered(runtime) for runtime, platforms in by_runtime.items()}
     usable = {
         platforms: {
@@ -178,21 +183,15 @@ def choose_language_models(
         (models[each.model], each)
         for platforms, models in usable.items()
         for each in predict_language_model(
-            list(models.values()), platforms, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens
+            list(models.values()), platforms, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens, devices=devices
         )
     ]
     found = []
     for model, each in predictions:
-        weights = sum(bytes_of(matrix, matrix.stored) for matrix in model.matrices)
-        probability = limits.probability(each)
-        bits = 8 * weights / model.parameters
-        scored = benchmark_scores()[1].get(named_as(each.model) or "", {})
-        score = scored.get("score"), scored.get("source", "")
-        found.append(
-            LanguageCandidate(
-                each, model.parameters, model.active_parameters, bits, probability, probability >= certainty, *score
-            )
-        )
+        bits = 8 * sum(bytes_of(matrix, matrix.stored) for matrix in model.matrices) / model.parameters
+        likely, scored = limits.probability(each), benchmark_scores()[1].get(named_as(each.model) or "", {})
+        size, score = (model.parameters, model.active_parameters, bits), (scored.get("score"), scored.get("source", ""))
+        found.append(LanguageCandidate(each, *size, likely, likely >= certainty, *score))
 
     def order(each: LanguageCandidate) -> tuple[bool, tuple[float, ...]]:
         return each.fits, each.quality if each.fits else (each.probability, -limits.miss(each.prediction))

@@ -46,9 +46,7 @@ class SpeedMeasurement:
 
     def has(self, phase: str) -> bool:
         """Return whether a phase was measured."""
-        if phase == "decode":
-            return bool(self.decode_tokens_per_s)
-        return bool(self.prefill_tokens_per_s and self.prompt_tokens)
+        return bool(self.decode_tokens_per_s if phase == "decode" else self.prefill_tokens_per_s and self.prompt_tokens)
 
     def tokens(self, phase: str) -> float:
         """Return the length of the prompt, or of decoding of the context."""

@@ -1,0 +1,47 @@
+"""What a program gets of a device's memory, and whether it fits: devices are sold with several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from latcast.chips.chip_names import devices_named
+from latcast.chips.chip_table import Chip
+
+MOST_OF_SHARED, LEFT_TO_SYSTEM_GB = 0.6, 1.2
+"""Part of the memory that an app can count on, and what the system keeps of 3 GB and more. PocketPal, an app that runs language
+models on phones, expects so before it has loaded one (``useMemoryCheck.ts``). From a shell models of up to 4.5 of 6 GB were
+measured on a Pixel 6a, and of 114 of 128 GB on a Ryzen AI Max."""
+
+
+def usable_memory_gb(device_text: str, chip: Chip | None) -> Mapping[float, float]:
+    """Return what an app can count on, in GB, of each size of memory that a device is sold with, the smallest first.
+
+    Empty where the sizes are not known. A graphics card's memory is its own, all of which counts.
+
+    Args:
+        device_text: As :func:`latcast.chips.chip_names.chip_of` reads it; a text that names no device means any with the chip.
+        chip: Of the unit that computes.
+    """
+    named = devices_named(device_text)
+    if chip is not None and not chip.cpu:
+        return {size: size for size in chip.ram_gb}
+    sizes = {size for each in named for size in each.ram_gb} if named or chip is None else set(chip.ram_gb)
+    return {size: MOST_OF_SHARED * size for size in sorted(sizes)}
+
+
+def misfit(takes_gb: float, usable_gb: Mapping[float, float]) -> tuple[str, ...]:
+    """Return a sentence on a program that not every size of memory holds with room to spare; none where sizes are not known.
+
+    Args:
+        takes_gb: What the program takes.
+        usable_gb: As :func:`usable_memory_gb` returns it.
+    """
+    if not usable_gb or takes_gb <= min(usable_gb.values()):
+        return ()
+    sizes, largest = " or ".join(f"{size:g}" for size in usable_gb), max(usable_gb)
+    holding = [size for size, usable in usable_gb.items() if takes_gb <= max(usable, size - LEFT_TO_SYSTEM_GB)]
+    if not holding:
+        return (f"does not fit: takes {takes_gb:.1f} GB, and the device is sold with {sizes} GB",)
+    if takes_gb > usable_gb[largest]:
+        return (f"tight: takes {takes_gb:.1f} GB of {largest:g} GB, of which an app can count on {usable_gb[largest]:.1f} GB",)
+    return (f"takes {takes_gb:.1f} GB: of the sizes that the device is sold with, {sizes} GB, it needs {min(holding):g} GB",)

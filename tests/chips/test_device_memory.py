@@ -1,0 +1,45 @@
+"""What programs get of the memory that devices are sold with."""
+
+from __future__ import annotations
+
+import pytest
+
+from latcast.chips.chip_table import chips, devices
+from latcast.chips.device_memory import misfit, usable_memory_gb
+
+
+def test_an_app_counts_on_most_of_a_phones_memory() -> None:
+    assert usable_memory_gb("Galaxy S23", chips()["sm8550"]) == pytest.approx({8: 4.8})
+    assert usable_memory_gb("raspberry-pi-4", None) == pytest.approx({1: 0.6, 2: 1.2, 4: 2.4, 8: 4.8})
+
+
+def test_the_memory_of_a_graphics_card_is_its_own() -> None:
+    assert usable_memory_gb("rtx-4090", chips()["rtx-4090"]) == {24: 24}
+
+
+def test_a_device_does_not_take_the_sizes_of_others_with_its_chip() -> None:
+    assert usable_memory_gb("mac-m4", chips()["apple-m4"]) == pytest.approx({16: 9.6, 24: 14.4, 32: 19.2})
+    assert usable_memory_gb("iPad Pro M4", chips()["apple-m4"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("takes_gb", "usable", "said"),
+    [
+        (4, {8: 4.8}, ()),
+        (9, {}, ()),
+        (6, {8: 4.8}, ("tight", "4.8 GB")),
+        (7.5, {8: 4.8}, ("does not fit", "8 GB")),
+        (7, {8: 4.8, 16: 9.6}, ("8 or 16 GB", "needs 16 GB")),
+        (25, {24: 24}, ("does not fit",)),
+    ],
+)
+def test_what_does_not_fit_in_every_size_is_said(takes_gb: float, usable: dict[float, float], said: tuple[str, ...]) -> None:
+    found = misfit(takes_gb, usable)
+    assert len(found) == bool(said)
+    assert all(part in found[0] for part in said)
+
+
+def test_sizes_of_memory_are_sorted_and_those_of_existing_devices() -> None:
+    known = [each.ram_gb for each in (*devices().values(), *chips().values()) if each.ram_gb]
+    assert len(known) >= 150
+    assert all(list(sizes) == sorted(set(sizes)) and sizes[0] >= 0.25 and sizes[-1] <= 512 for sizes in known)
