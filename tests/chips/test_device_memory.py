@@ -31,6 +31,7 @@ def test_a_device_does_not_take_the_sizes_of_others_with_its_chip() -> None:
         (7.5, {8: 4.8}, ("does not fit", "8 GB")),
         (7, {8: 4.8, 16: 9.6}, ("8 or 16 GB", "needs 16 GB")),
         (25, {24: 24}, ("does not fit",)),
+        (0.37, {0.5: 0.3}, ("tight", "0.3 GB")),  # the system keeps a quarter
     ],
 )
 def test_what_does_not_fit_in_every_size_is_said(takes_gb: float, usable: dict[float, float], said: tuple[str, ...]) -> None:

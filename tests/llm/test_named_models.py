@@ -40,6 +40,9 @@ def test_no_two_models_share_a_spelling() -> None:
         ("phi4-mini:3.8b", "phi-4-mini"),
         ("deepseek-r1:8b", "qwen3-8b"),
         ("smollm3:latest", "smollm3-3b"),
+        ("phi4:14b", "phi-4"),
+        ("phi4:14b:q4_k_m", "phi-4"),
+        ("codellama:7b-code", "codellama-7b"),
     ],
 )
 def test_names_may_be_spelled_in_many_ways(text: str, name: str) -> None:
@@ -72,6 +75,7 @@ def test_every_model_and_every_recipe_is_counted() -> None:
         ("llama3.2:3b-instruct-fp16", "f16"),
         ("google/gemma-3-4b-it-qat-q4_0-gguf", "q4_0"),
         ("unsloth/Qwen3-4B-GGUF:UD-Q4_K_XL", "q4_k_xl"),
+        ("Llama-3.2-1B-Instruct-Q4_0_4_4.gguf", "q4_0"),
         ("mlx-community/Qwen3-4B-4bit-DWQ", "mlx-4bit"),
         ("TheBloke/Mistral-7B-Instruct-v0.2-AWQ", "linear-int4_g128"),
         ("Qwen/Qwen2.5-0.5B-Instruct-GPTQ-Int8", "linear-int8_g128"),

@@ -8,9 +8,9 @@ from latcast.chips.chip_names import devices_named
 from latcast.chips.chip_table import Chip
 
 MOST_OF_SHARED, LEFT_TO_SYSTEM_GB = 0.6, 1.2
-"""Part of the memory that an app can count on, and what the system keeps of 3 GB and more. PocketPal, an app that runs language
-models on phones, expects so before it has loaded one (``useMemoryCheck.ts``). From a shell models of up to 4.5 of 6 GB were
-measured on a Pixel 6a, and of 114 of 128 GB on a Ryzen AI Max."""
+"""Part of the memory that an app can count on, and what the system keeps of 5 GB and more; of less a quarter. PocketPal, an app
+that runs language models on phones, expects both before it has loaded one (``useMemoryCheck.ts``). From a shell models of up to
+4.5 of 6 GB were measured on a Pixel 6a, and of 114 of 128 GB on a Ryzen AI Max."""
 
 
 def usable_memory_gb(device_text: str, chip: Chip | None) -> Mapping[float, float]:
@@ -39,7 +39,7 @@ def misfit(takes_gb: float, usable_gb: Mapping[float, float]) -> tuple[str, ...]
     if not usable_gb or takes_gb <= min(usable_gb.values()):
         return ()
     sizes, largest = " or ".join(f"{size:g}" for size in usable_gb), max(usable_gb)
-    holding = [size for size, usable in usable_gb.items() if takes_gb <= max(usable, size - LEFT_TO_SYSTEM_GB)]
+    holding = [size for size, usable in usable_gb.items() if takes_gb <= max(usable, size - min(LEFT_TO_SYSTEM_GB, size / 4))]
     if not holding:
         return (f"does not fit: takes {takes_gb:.1f} GB, and the device is sold with {sizes} GB",)
     if takes_gb > usable_gb[largest]:

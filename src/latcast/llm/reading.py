@@ -20,7 +20,7 @@ from latcast.registry import nearest_names
 _NOISE = frozenset(
     re.findall(
         r"\w+",
-        """instruct chat it base pt hf gguf reasoning thinking sft dpo moe qat dwq text preview mlx dynamic beta meta latest
+        """instruct chat it base pt hf gguf reasoning thinking sft dpo moe qat dwq text code preview mlx dynamic beta meta latest
         litert lm float16 gpu ane npu cpu ov openvino cw onnx unsloth abliterated uncensored""",
     )
 )
@@ -28,7 +28,7 @@ _NOISE = frozenset(
 
 _STATED = re.compile(
     r"(?<![a-z0-9])(?:(?:ud|i1)[-_])?"
-    r"(i?q[1-8](?:_[0-9a-z]{1,3}){1,2}|tq[12]_0|mxfp4|nvfp4|b?f16|fp16|fp8|[3-8]-?bit|int[48]|w[48]a16|gptq|awq|bnb)(?![a-z0-9])"
+    r"(i?q[1-8](?:_[0-9a-z]{1,3}){1,3}|tq[12]_0|mxfp4|nvfp4|b?f16|fp16|fp8|[3-8]-?bit|int[48]|w[48]a16|gptq|awq|bnb)(?![a-z0-9])"
 )
 """Quantisations in names of files and repositories: ``Qwen3-4B-UD-Q4_K_XL.gguf``, ``Llama-3.2-1B-Instruct-4bit``."""
 
@@ -164,9 +164,8 @@ def _named(text: str) -> tuple[str, str] | None:
     front, _, tag = text.rpartition(":")
     stated = _stated(text)
     if front and _recipe(tag):
-        family = _family(front)
-        name = _find(front) or (family[0] if len(family) == 1 else None)
-        return (name, tag) if name and _stated(front) in ("", _recipe(tag)) else None
+        inner = _named(front)
+        return (inner[0], tag) if inner and _stated(front) in ("", _recipe(tag)) and inner[1] in ("", _stated(front)) else None
     if name := _find(text):
         return name, stated
     if name := _find(front):
