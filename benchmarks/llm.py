@@ -74,6 +74,9 @@ LLMFIT_BYTES = {"f16": 2.0, "bf16": 2.0, "q8": 1.05, "q6": 0.8, "q5": 0.68, "q4"
 SUGGESTED, DRAWS = 6, 3
 """Pairs that are suggested for a new chip, and draws of as many that they are compared with."""
 
+SEEN = "seen"
+"""Case of predictions of what was learned from: how near the form of the prices comes to the measurements."""
+
 FEWEST, FEWEST_SHOWN = 8, 30
 """Predictions of a row, and of a row that the documents show."""
 
@@ -84,7 +87,8 @@ def llm(data: Data = PUBLISHED, ship: Annotated[bool, typer.Option(help="Write t
     prices, judged = learned(measurements, machines_of(measurements))
     apart = list(predictions_kept_back(measurements, prices.machines))
     suggested = list(predictions_of_suggested(measurements, prices.machines))
-    rows = [*rows_of([*judged, *suggested], prices), *rows_of(apart, prices), *repeats_of(read_rows(data / "llm")[0])]
+    seen = list(predictions(replace(prices, widths={}), measurements, measurements, SEEN, 0, SEEN))
+    rows = [*rows_of([*judged, *suggested, *seen], prices), *rows_of(apart, prices), *repeats_of(read_rows(data / "llm")[0])]
     keep("llm", {"rows": rows, "left_out": dict(left_out), "measurements": len(measurements)})
     if ship:
         shipped_file().write_text(written(prices), encoding="utf-8")
@@ -171,7 +175,8 @@ RIVALS: Mapping[str, Callable[[HeldOut, Machine], float]] = {"bandwidth": by_ban
 
 def case_of(each: HeldOut) -> str:
     """Return the case of a held-out prediction: what was held out, and how much of the rest was measured there."""
-    return each.split if "quantisation" in each.split or each.split == LONGER else f"{each.split}, {each.situation}"
+    whole = "quantisation" in each.split or each.split in (LONGER, SEEN)
+    return each.split if whole else f"{each.split}, {each.situation}"
 
 
 def rows_of(judged: Sequence[HeldOut], prices: LearnedPrices) -> list[dict[str, Any]]:

@@ -30,10 +30,10 @@ def test_a_cell_says_which_aim_is_missed_where_the_line_is_nearer_and_which_inte
 
 
 def test_cases_stand_as_their_aims_do_and_what_is_kept_back_stands_together() -> None:
-    cases = ("kept back: chip, 10 pairs", "kept back: chip, 3 pairs", "repeats", "chip, 0 pairs", "quantisation here")
+    cases = ("kept back: chip, 10 pairs", "kept back: chip, 3 pairs", "seen", "repeats", "chip, 0 pairs", "quantisation here")
     lines = speeds_table([row("prefill", 11.0, case=case) for case in cases]).splitlines()
     assert [line.split(" | ")[0][2:] for line in lines if line.endswith(" |")] == [
-        "prefill, held out", "quantisation here", "chip, 0 pairs", "repeats",
+        "prefill, held out", "quantisation here", "chip, 0 pairs", "repeats", "seen",
         "kept back", "Arm CPUs: chip, 3 pairs", "Arm CPUs: chip, 10 pairs",
     ]  # fmt: skip
 
