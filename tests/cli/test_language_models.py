@@ -237,7 +237,7 @@ def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latc
         (("choose", "--llm", "--on", "galaxy s23", "--max-ttft", "2"), "--max-ttft"),
         (("choose", "--llm", "--on", "galaxy s23", "--max-memory", "3 apples"), "--max-memory"),
         (("check", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23"), "--min-decode"),
-        (("check", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--min-decode", "nan"), "--min-decode nan"),
+        (("check", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--min-decode", "nan"), "found nan, expected a finite number"),
         (("choose", "--llm", "--on", "galaxy s23"), "found no limit"),
         (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--context", "512..256"), "is no range of tokens"),
         (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--context", "1..9000..1"), "more than 1000 lengths"),
