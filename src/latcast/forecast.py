@@ -429,7 +429,7 @@ def predict(
         's10/tflite-2.10/gpu/fp16'
     """
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
-    found = [predictions[0] for predictions in _predictions([graph], on, breakdown=breakdown, conditions=conditions)]
+    found = [predictions[0] for _, predictions in predict_each([graph], on, breakdown=breakdown, conditions=conditions)]
     return found[0] if is_one(on) else found
 
 
@@ -462,14 +462,17 @@ def predict_many(
     """
     graphs = read_models(models, ModelOptions(**options))
     return [
-        found for predictions in _predictions(graphs, on, breakdown=breakdown, conditions=conditions) for found in predictions
+        found for _, predictions in predict_each(graphs, on, breakdown=breakdown, conditions=conditions) for found in predictions
     ]
 
 
-def _predictions(
+def predict_each(
     graphs: Sequence[Graph], on: On | Platforms, *, breakdown: bool, conditions: Conditions
-) -> Iterator[list[Prediction]]:
-    """Predict on each platform; those with the same rules share a workload, and none is in memory longer than needed."""
+) -> Iterator[tuple[list[Found], list[Prediction]]]:
+    """Predict on each platform that is named: where each network runs, see :func:`placed`, and its prediction there.
+
+    Platforms with the same rules share a workload, and none is in memory longer than needed.
+    """
     workloads: list[tuple[list[int], Workload]] = []
     for each in placed(on, graphs):
         predictions: dict[int, Prediction] = {}
@@ -481,7 +484,7 @@ def _predictions(
                 workloads.append((places, workload))
             predicted = predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
             predictions |= zip(places, predicted, strict=True)
-        yield [predictions[place] for place in range(len(graphs))]
+        yield each, [predictions[place] for place in range(len(graphs))]
 
 
 @overload

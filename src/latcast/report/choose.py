@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import chain
 from math import log
 from pathlib import Path
 from statistics import NormalDist
@@ -16,22 +15,18 @@ import numpy as np
 
 from latcast.drawing import drawn, pareto
 from latcast.errors import LatcastError, ModelError, abridged, one_line
-from latcast.forecast import On, Platforms, load, load_all, placed
-from latcast.graph.blocks import main_block
+from latcast.forecast import On, Platforms, load, load_all, predict_each
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
 from latcast.kernels.delegates import delegate_of
-from latcast.kernels.kernel import KernelTable
 from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
-from latcast.predictors.conditions import STEADY, Conditions
+from latcast.predictors.conditions import STEADY, Bounded, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.starts import features_of_named
-from latcast.predictors.workload import Workload
-from latcast.records import Platform
 from latcast.report.check import positive
 from latcast.spaces.accuracies import TRAINED_ON
 from latcast.spaces.catalogue import NetworkSummary, model
@@ -56,7 +51,7 @@ class CandidateLatency:
         kept_ms: The latency that it does not exceed with the certainty asked for, or a larger one.
         probability: Of taking at most the limit, from 0 to 1; None without a limit, and where the interval alone is known.
         level: Percent of networks whose latency should lie in the interval; None where it is not calibrated.
-        grade: The error to expect of the steady latency, without what a delegate leaves to the CPU.
+        grade: The error to expect of the steady latency; of named networks without what a delegate leaves to the CPU.
         familiar: Whether :data:`LEAST_COVERED` of it comes from predictors trained on similar kernels; else it fits no limit.
         condition: Of the latency, such as "after 30 min"; empty where it is the steady one.
     """
@@ -288,7 +283,7 @@ def choose(
         networks, columns = found_of[0][0], [column for _, under in found_of for column in under]
     else:
         networks = _own_networks(graphs, accuracies or {})
-        predictors, columns = _own_columns(graphs, networks, on, conditions)
+        predictors, columns = _own_columns(graphs, on, conditions)
     allowed = networks.parameters <= (np.inf if max_parameters is None else max_parameters)
     if graphs is None:
         allowed = allowed & ~np.isnan(networks.accuracy)
@@ -298,7 +293,9 @@ def choose(
     unknown: dict[str, tuple[str, ...]] = {}
     for each in columns:
         for row in np.flatnonzero(allowed & np.isnan(each.kept_ms(certainty))).tolist():
-            why = f"the latency {each.condition} on {each.platforms[row].id} is not known ({each.bases[row]})"
+            found = each.predictions[row]
+            basis = found.condition_bases()[each.place]
+            why = f"the latency {each.condition} on {found.platform} is not known ({basis})"
             unknown[why] = (*unknown.get(why, ()), networks.names[row])
             allowed[row] = False
     candidates = _candidates(networks, columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
@@ -312,8 +309,8 @@ def choose(
     ]
     if (models is None) and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
         said.append("accuracies are those of the published weights, before quantising to 8 bits")
-    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(dict.fromkeys(said)), unknown)
-    return replace(found, warnings=(*found.warnings, *_fallbacks(found, predictors, graphs)))
+    choice = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(dict.fromkeys(said)), unknown)
+    return replace(choice, warnings=(*choice.warnings, *_fallbacks(choice, predictors, graphs)))
 
 
 @dataclass(frozen=True)
@@ -324,49 +321,35 @@ class _Networks:
     accuracy: np.ndarray
     macs: np.ndarray
     parameters: np.ndarray
-    lineages: Sequence[str]
 
 
 @dataclass(frozen=True)
 class _Column:
-    """The candidates, each on its platform, under one condition, arrays by candidate; a latency that is not known is NaN.
+    """The candidates, each on its platform, under one condition, arrays by candidate; a latency that is not known is NaN."""
 
-    Attributes:
-        platforms: Of each.
-        levels: Percent of latencies that should lie in the interval; NaN where it is not calibrated.
-        bases: How the latency under the condition is known.
-    """
-
-    platforms: Sequence[Platform]
-    levels: np.ndarray
+    predictions: Sequence[Prediction]
     memory_bytes: np.ndarray
+    condition: str
+    place: int
+    """Of the condition among those asked for."""
     latency_ms: np.ndarray
     low_ms: np.ndarray
     high_ms: np.ndarray
-    covered: np.ndarray
-    grades: Sequence[Grade]
-    condition: str = ""
-    bases: Sequence[str] = ()
+
+    @classmethod
+    def of_each_condition(cls, predictions: Sequence[Prediction], memory_bytes: np.ndarray) -> list[_Column]:
+        """Return a column for each condition that was asked for, or one of the steady latency."""
+        steady: list[dict[str, Bounded]] = [{"": (each.latency_ms, each.low_ms, each.high_ms)} for each in predictions]
+        found = [each.under_conditions() or usual for each, usual in zip(predictions, steady, strict=True)]
+        bounded = np.array([list(each.values()) for each in found], dtype=np.float64)  # None becomes NaN
+        parts = zip(found[0], bounded.transpose(1, 2, 0), strict=True)
+        return [cls(predictions, memory_bytes, name, place, *each) for place, (name, each) in enumerate(parts)]
 
     @property
     def deviations(self) -> np.ndarray:
         """Standard deviations to either side that the interval reaches; one that is not calibrated is taken for 90 %."""
-        return np.array([NormalDist().inv_cdf(0.5 + each / 200) for each in np.nan_to_num(self.levels, nan=90.0).tolist()])
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Column], rows: Sequence[int]) -> _Column:
-        """Return parts that hold the candidates in these rows, one after the other, as one column in the order of rows."""
-        order = np.argsort(rows)
-
-        def whole(name: str) -> Any:
-            values = [getattr(part, name) for part in parts]
-            if isinstance(values[0], np.ndarray):
-                return np.concatenate(values)[order]
-            together = list(chain(*values))
-            return [together[row] for row in order.tolist()] if together else ()
-
-        names = [each.name for each in fields(cls) if each.name != "condition"]
-        return cls(**{name: whole(name) for name in names}, condition=parts[0].condition)
+        levels = (90.0 if each.level is None else each.level for each in self.predictions)
+        return np.array([NormalDist().inv_cdf(0.5 + level / 200) for level in levels])
 
     def kept_ms(self, certainty: float) -> np.ndarray:
         """Return the latency that each does not exceed with a certainty: its logarithm is normal on either side.
@@ -387,48 +370,6 @@ class _Column:
         return np.array([normal.cdf(each) for each in np.clip(score, -8, 8).tolist()])
 
 
-def _columns(
-    predictor: PlatformPredictor, names: Sequence[str], lineages: Sequence[str],
-    start_features: Callable[[], Sequence[Mapping[str, float]]], table: KernelTable, memory_bytes: np.ndarray,
-    crossing_ms: np.ndarray, conditions: Conditions,
-) -> list[_Column]:  # fmt: skip
-    """Return networks on one platform: a column for each condition, or that of the steady latency where there is none.
-
-    Args:
-        predictor: Of the platform.
-        names, lineages: Of the table's networks.
-        start_features: What decides the start of each, see :func:`latcast.predictors.starts.features_of`.
-        table: Their kernels.
-        memory_bytes: Of each.
-        crossing_ms: What crossings to the CPU take of each.
-        conditions: See :func:`choose`.
-    """
-    estimates = predictor.estimate_table(table)
-    crossing_ms = crossing_ms * ~estimates.measured
-    latency_ms = estimates.latency_ms + crossing_ms
-    count, level = len(latency_ms), predictor.interval.level
-    steady = _Column(
-        [predictor.platform] * count, np.full(count, np.nan if level is None else level), memory_bytes, latency_ms,
-        *predictor.bounds_ms(estimates, crossing_ms), estimates.covered_share * (1 - crossing_ms / latency_ms),
-        predictor.grades(estimates, lineages),
-    )  # fmt: skip
-    if conditions == STEADY:
-        return [steady]
-    bounded_ms = zip(steady.latency_ms.tolist(), steady.low_ms.tolist(), steady.high_ms.tolist(), strict=True)
-    predictions = [
-        Prediction(name, predictor.platform.id, *each, coverage=Coverage(1.0, ()), grade=grade)
-        for name, each, grade in zip(names, bounded_ms, steady.grades, strict=True)
-    ]
-    found = conditions.added_to(predictions, predictor, start_features)
-    bounded = np.array([list(each.under_conditions().values()) for each in found], dtype=np.float64)  # None becomes NaN
-    return [
-        replace(steady, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms, condition=condition, bases=[basis] * count)
-        for condition, basis, (latency_ms, low_ms, high_ms) in zip(
-            found[0].under_conditions(), found[0].condition_bases(), bounded.transpose(1, 2, 0), strict=True
-        )
-    ]
-
-
 def _of_named(
     predictor: PlatformPredictor, rated: Mapping[str, NetworkSummary], conditions: Conditions, watch: Watch
 ) -> tuple[_Networks, list[_Column]]:
@@ -436,20 +377,28 @@ def _of_named(
     found: NamedKernels = named_kernels(predictor.rules, watch)
     networks = [rated.get(each.name, replace(each, top1_percent=None)) for each in found.networks]
     names = [each.name for each in networks]
-    precision, delegate = predictor.platform.precision, delegate_of(predictor.platform)
-    crossings = np.zeros((len(names), 2)) if delegate is None else named_crossings(delegate, watch)
-    crossing_ms = [0.0 if delegate is None else delegate.crossing_ms(*each) for each in crossings.tolist()]
     facts = _Networks(
         names,
         np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
         np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
         np.array([1e6 * each.million_parameters for each in networks]),
-        [lineage_of(model(name)) for name in names],
     )
-    start_features, memory = partial(features_of_named, found, precision), found.memory_bytes(precision)
-    return facts, _columns(
-        predictor, names, facts.lineages, start_features, found.table, memory, np.array(crossing_ms), conditions
-    )  # fmt: skip
+    precision, delegate = predictor.platform.precision, delegate_of(predictor.platform)
+    crossings = np.zeros((len(names), 2)) if delegate is None else named_crossings(delegate, watch)
+    estimates = predictor.estimate_table(found.table)
+    crossing_ms = np.array([0.0 if delegate is None else delegate.crossing_ms(*each) for each in crossings.tolist()])
+    crossing_ms = crossing_ms * ~estimates.measured
+    latency_ms = estimates.latency_ms + crossing_ms
+    covered = estimates.covered_share * (1 - crossing_ms / latency_ms)
+    columns = (each.tolist() for each in (latency_ms, *predictor.bounds_ms(estimates, crossing_ms), covered))
+    grades = predictor.grades(estimates, [lineage_of(model(name)) for name in names])
+    predictions = [
+        Prediction(name, predictor.platform.id, ms, low_ms, high_ms, Coverage(share, ()), grade, level=predictor.interval.level)
+        for name, ms, low_ms, high_ms, share, grade in zip(names, *columns, grades, strict=True)
+    ]
+    if conditions != STEADY:
+        predictions = conditions.added_to(predictions, predictor, partial(features_of_named, found, precision))
+    return facts, _Column.of_each_condition(predictions, found.memory_bytes(precision))
 
 
 def _own_networks(graphs: Sequence[Graph], accuracies: Mapping[str, float]) -> _Networks:
@@ -460,31 +409,19 @@ def _own_networks(graphs: Sequence[Graph], accuracies: Mapping[str, float]) -> _
     spelled = [(name, Path(name).name, Path(name).stem) for name in names]
     accuracy = np.array([next((accuracies[text] for text in each if text in accuracies), np.nan) for each in spelled])
     macs, parameters = np.array([[float(graph_macs(graph)), float(graph.parameter_count)] for graph in graphs]).T
-    return _Networks(names, accuracy, macs, parameters, [main_block(graph) for graph in graphs])
+    return _Networks(names, accuracy, macs, parameters)
 
 
 def _own_columns(
-    graphs: Sequence[Graph], networks: _Networks, on: On | Platforms, conditions: Conditions
+    graphs: Sequence[Graph], on: On | Platforms, conditions: Conditions
 ) -> tuple[list[PlatformPredictor], list[_Column]]:
     """Return the platforms of the user's own candidates, and their columns."""
     predictors, columns = list[PlatformPredictor](), list[_Column]()
-    for where in placed(on, graphs):
-        parts, rows = list[list[_Column]](), list[int]()
-        for found in {id(each): each for each in where}.values():
-            predictor, mine = load(found), [row for row, each in enumerate(where) if each is found]
-            workload, precision = Workload([graphs[row] for row in mine], predictor.rules), predictor.platform.precision
-            kernels = zip(workload.graphs, workload.kernels, strict=True)
-            memory = np.array([memory_of(graph, predictor.rules, precision, each).total_bytes for graph, each in kernels])
-            names, lineages = ([listed[row] for row in mine] for listed in (networks.names, networks.lineages))
-            parts.append(
-                _columns(
-                    predictor, names, lineages, partial(workload.start_features, precision), workload.table, memory,
-                    workload.crossings_ms(delegate_of(predictor.platform)), conditions,
-                )
-            )  # fmt: skip
-            predictors.append(predictor)
-            rows += mine
-        columns += [_Column.joined(each, rows) for each in zip(*parts, strict=True)]
+    for where, predictions in predict_each(graphs, on, breakdown=False, conditions=conditions):
+        there = [load(each) for each in where]
+        memory = [memory_of(graph, at.rules, at.platform.precision) for graph, at in zip(graphs, there, strict=True)]
+        columns += _Column.of_each_condition(predictions, np.array([each.total_bytes for each in memory]))
+        predictors += there
     return predictors, columns
 
 
@@ -495,7 +432,7 @@ def _candidates(
     if not len(rows):
         return ()
     kept_ms = np.stack([each.kept_ms(certainty) for each in columns], axis=1)
-    covered = np.stack([each.covered for each in columns], axis=1)
+    covered = np.array([[found.coverage.share for found in each.predictions] for each in columns]).T
     memory = np.stack([each.memory_bytes for each in columns], axis=1).max(axis=1)
     able = (covered.min(axis=1) >= LEAST_COVERED) & (memory <= (np.inf if max_memory_mb is None else 1e6 * max_memory_mb))
     fits = able & (kept_ms.max(axis=1) <= (np.inf if max_ms is None else max_ms))
@@ -506,9 +443,9 @@ def _candidates(
     for row, on_front in zip(rows.tolist(), front.tolist(), strict=True):
         latencies = tuple(
             CandidateLatency(
-                each.platforms[row].id, _number(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
-                float(kept_ms[row, place]), _number(chance[row]), _number(each.levels[row]),
-                each.grades[row], bool(each.covered[row] >= LEAST_COVERED), each.condition,
+                each.predictions[row].platform, _number(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
+                float(kept_ms[row, place]), _number(chance[row]), each.predictions[row].level,
+                each.predictions[row].grade, bool(covered[row, place] >= LEAST_COVERED), each.condition,
             )
             for place, (each, chance) in enumerate(zip(columns, chances, strict=True))
         )  # fmt: skip
