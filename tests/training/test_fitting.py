@@ -14,7 +14,7 @@ from latcast.kernels import find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.predictors.analytical import DEPTH, POOLED, TERMS, AnalyticalTerms, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms, Coldness, kernel_weight_bytes
+from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms, Coldness
 from latcast.predictors.intervals import (
     NETWORKS_OUTSIDE_GROWTH,
     VARIANCE,
@@ -27,7 +27,7 @@ from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor, See
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build, model
-from latcast.training.fitting import LEARN_FROM, NOTHING, PRICES, Trainer, kernel_term_names
+from latcast.training.fitting import EVERYTHING, LEARN_FROM, NOTHING, PRICES, Trainer, kernel_term_names
 from latcast.training.from_store import trained_with_card
 from latcast.training.samples import KernelObservation, NetworkSample, TrainingData, lineages_of, restrict
 from tests.predictors.made_up_platform import RULES, TRUTH
@@ -111,11 +111,9 @@ class TestEachSource:
 
     def test_kernels_that_are_faster_the_warmer_their_network_are_learned_as_such(self, data: TrainingData) -> None:
         caches = Coldness()
-        table = KernelTable.of([sample.kernels for sample in data.networks])
-        weights = table.sum_by_network(kernel_weight_bytes(table.configurations, "fp32")[:, None])[:, 0]
         cold_ms = np.array([sample.latency_ms - OVERHEAD_MS for sample in data.networks])
         # All that a network runs takes between a third of its time, where nothing was overwritten, and all of it.
-        latency_ms = caches.latency_ms(cold_ms[:, None] * (1 + 2 * LEVELS) / 3, weights)
+        latency_ms = caches.latency_ms(cold_ms[:, None] * (1 + 2 * LEVELS) / 3)
         share = dict(zip([sample.reference.key for sample in data.networks], latency_ms / cold_ms, strict=True))
         warmed = TrainingData(
             profiled=tuple(replace(each, latency_ms=share[each.network] * each.latency_ms) for each in data.profiled),
@@ -161,6 +159,18 @@ class TestEachSource:
         assert by_level[2] == pytest.approx(conv.latency_ms(predictor.analytical, rows))
         # Prices are linear in the coldness, and what a regressor adds is a factor.
         assert by_level[1] == pytest.approx((by_level[0] + by_level[2]) / 2)
+
+    def test_to_a_regressor_all_networks_of_more_than_four_milliseconds_are_as_cold(self, data: TrainingData) -> None:
+        predictor = Trainer(PLATFORM, RULES, coldness_in=EVERYTHING).fit(data)
+        conv, rows = predictor.kernels["conv"], KernelTable.of([data.networks[0].kernels]).configurations["conv"]
+        levels = np.array([0.25, 0.75, 0.9, 1.0])
+
+        took_ms = conv.latency_by_coldness_ms(predictor.analytical, rows, levels)
+
+        # A regressor gives a factor on the prices: from 0.75 on the same one.
+        factor = took_ms / predictor.analytical.latency_by_coldness_ms(kernel_type("conv"), rows, levels)
+        assert factor[2] == pytest.approx(factor[1])
+        assert factor[3] == pytest.approx(factor[1])
 
     def test_what_cannot_be_learned_from_is_named_with_those_there_are(self, data: TrainingData) -> None:
         with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):

@@ -20,7 +20,6 @@ import numpy as np
 
 from latcast.environment import MOMENT
 from latcast.errors import MeasurementError
-from latcast.predictors.calibration_terms import DEFAULT_L2_BYTES
 from latcast.records import Measurement
 
 COMPUTE_WEIGHT = 0.8
@@ -34,6 +33,9 @@ PROBE_UNCERTAINTY = 0.3
 
 PAGING = {"memory": 2.0}
 """Part of the probe to the multiple of its quiet time above which a reading holds page faults."""
+
+DEFAULT_L2_BYTES = 1 << 20
+"""Size of a core's own last cache where the system does not report it."""
 
 STABLE_VARIATION = 0.05
 """Quartile variation of normalised runs above which a measurement is called unstable."""

@@ -79,7 +79,7 @@ _SOURCE = "source_{}."
 MOST_SOURCES, DEEPEST_SOURCES = 8, 4
 """Sources of one kernel predictor, and of theirs in turn."""
 
-_AFFINE, _CORRECTED, _COLD = "affine", "affine with warm caches", "affine with coldness"
+_AFFINE, _CORRECTED, _COLD = "affine", "affine with warm caches", "affine with coldness by latency"
 """The kinds of calibration terms, as written: without and with a correction of short networks, or with coldness in its place;
 another is of a later version."""
 
@@ -405,7 +405,7 @@ class _Reader:
         if kind not in (_AFFINE, _CORRECTED, _COLD):
             raise BundleError(
                 f"found a network model of kind '{kind}', expected '{_AFFINE}', '{_CORRECTED}' or '{_COLD}'; "
-                "update latcast to read it"
+                f"update latcast to read it, or {TRAIN_AGAIN}"
             )
         for part, needed in (("caches", _CORRECTED), ("coldness", _COLD)):
             if (part in self.document["network"]) != (kind == needed):

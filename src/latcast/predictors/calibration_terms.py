@@ -5,10 +5,9 @@ change in between. Network latency is ``constant + Σ over types (weight · sum 
 non-negative, the weights drawn towards 1 (Li et al. §4.2 add a constant alone).
 
 A network that is run again and again finds some of its weights, buffers and code in the caches. How much depends on how long ago
-a kernel ran, which is the network's latency, and on how many bytes were read in between: a network whose weights are small
-against a core's own cache keeps them. So the latency of a kernel timed inside networks is a function of its configuration and of
-its network's :class:`Coldness`, from 0 (nothing was overwritten) to 1, and a network's latency is what its kernels add up to at
-the coldness that it causes. Where kernels were timed alone, their sum is multiplied by a short-network correction.
+a kernel ran, which is the network's latency. So the latency of a kernel timed inside networks is a function of its configuration
+and of its network's :class:`Coldness`, from 0 (nothing was overwritten) to 1, and a network's latency is what its kernels add up
+to at the coldness that it causes. Where kernels were timed alone, their sum is multiplied by a short-network correction.
 """
 
 from __future__ import annotations
@@ -19,16 +18,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from latcast.kernels.kernel import KernelTable
-from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import UNLIKE, fit_nonnegative
 from latcast.predictors.intervals import FOLDS, group_folds
-from latcast.records import WEIGHT_BYTES
 
 HALF_COLD_MS = 1.3
-"""Latency at which half is overwritten in a network of many weights; measured on one core of an AMD EPYC."""
-
-DEFAULT_L2_BYTES = 1 << 20
-"""Size of a core's own cache where the system does not report it."""
+"""Latency of networks in which half is overwritten; found on one core of an AMD EPYC, and about as good on Sapphire Rapids."""
 
 LEVELS = np.linspace(0.0, 1.0, 9)
 """Coldness at which kernels are predicted; between them their latencies are interpolated."""
@@ -67,28 +61,21 @@ class Coldness:
 
     Attributes:
         half_cold_ms: As :data:`HALF_COLD_MS`.
-        l2_bytes: Size of a core's own last cache.
     """
 
     half_cold_ms: float = HALF_COLD_MS
-    l2_bytes: float = DEFAULT_L2_BYTES
 
-    def of(self, latency_ms: np.ndarray, weight_bytes: np.ndarray) -> np.ndarray:
-        """Return the coldness of networks, (networks,), by their latencies and the bytes of their weights.
+    def of(self, latency_ms: np.ndarray) -> np.ndarray:
+        """Return the coldness of networks by their latencies: ``latency / (latency + half_cold_ms)``."""
+        return np.asarray(latency_ms / (latency_ms + self.half_cold_ms))
 
-        ``x / (x + half_cold_ms)`` with ``x = latency · weights / (weights + 2 L2)``.
-        """
-        exposed_ms = latency_ms * weight_bytes / (weight_bytes + 2.0 * self.l2_bytes)
-        return np.asarray(exposed_ms / (exposed_ms + self.half_cold_ms))
-
-    def latency_ms(self, sums_ms: np.ndarray, weight_bytes: np.ndarray) -> np.ndarray:
+    def latency_ms(self, sums_ms: np.ndarray) -> np.ndarray:
         """Return the latencies of networks that take as long as their kernels do at the coldness that they cause, (networks,).
 
         Args:
             sums_ms: (networks, levels) latencies at each of :data:`LEVELS`.
-            weight_bytes: (networks,).
         """
-        caused = np.stack([self.of(column, weight_bytes) for column in sums_ms.T], axis=1)
+        caused = self.of(sums_ms)
         # The last level that a network's kernels cause at least; the latency lies between there and the next one.
         place = np.clip((caused >= LEVELS).sum(axis=1) - 1, 0, len(LEVELS) - 2)
         rows = np.arange(len(sums_ms))
@@ -96,35 +83,25 @@ class Coldness:
         low, high = np.zeros(len(rows)), np.ones(len(rows))
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            causes = self.of(first_ms + middle * (second_ms - first_ms), weight_bytes)
+            causes = self.of(first_ms + middle * (second_ms - first_ms))
             colder = causes > LEVELS[place] + middle * LEVELS[1]
             low, high = np.where(colder, middle, low), np.where(colder, high, middle)
         return np.asarray(first_ms + high * (second_ms - first_ms))
 
     def to_json(self) -> dict[str, float]:
-        return {"half_cold_ms": self.half_cold_ms, "l2_bytes": self.l2_bytes}
+        return {"half_cold_ms": self.half_cold_ms}
 
     @classmethod
     def from_json(cls, data: Mapping[str, float]) -> Coldness:
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            ValueError: A number is not positive and finite.
+            ValueError: The latency is not positive and finite.
         """
-        found = cls(float(data["half_cold_ms"]), float(data["l2_bytes"]))
-        for name, value in found.to_json().items():
-            if not 0 < value < float("inf"):
-                raise ValueError(f"found {name} {value}, expected a positive number")
-        return found
-
-
-def kernel_weight_bytes(configurations: Mapping[str, np.ndarray], precision: str) -> np.ndarray:
-    """Return the bytes of the weights of distinct kernels, (kernels,), types one after another."""
-    parts = [np.zeros(0)]
-    for name, rows in configurations.items():
-        kind = kernel_type(name)
-        parts.append(np.broadcast_to(kind.quantities(kind.columns(rows)).weight_elements, len(rows)))
-    return np.concatenate(parts) * WEIGHT_BYTES.get(precision, 4.0)
+        half_cold_ms = float(data["half_cold_ms"])
+        if not 0 < half_cold_ms < float("inf"):
+            raise ValueError(f"found half_cold_ms {half_cold_ms}, expected a positive number")
+        return cls(half_cold_ms)
 
 
 def at_coldness(values: np.ndarray, coldness: np.ndarray) -> np.ndarray:

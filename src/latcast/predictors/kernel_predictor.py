@@ -23,6 +23,9 @@ def feature_names(kind: KernelType) -> tuple[str, ...]:
 COLDNESS = "coldness"
 """Feature that is no fact of a kernel but of the network that it runs in (:mod:`latcast.predictors.calibration_terms`)."""
 
+COLD = 0.75
+"""Coldness from which on kernels look alike to regressors, that of networks of 4 ms: with more, they know long networks by it."""
+
 
 def feature_matrix(
     kind: KernelType,
@@ -40,7 +43,7 @@ def feature_matrix(
         configurations: (kernels, fields).
         names: Which features, in which order; all of them where None. A predictor keeps the names it was trained on, so
             that a feature added later changes nothing for it.
-        coldness: Of each kernel, (kernels,), or of all: the feature :data:`COLDNESS`, where it is named.
+        coldness: Of each kernel, (kernels,), or of all: the feature :data:`COLDNESS`, up to :data:`COLD`, where it is named.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
@@ -51,7 +54,7 @@ def feature_matrix(
     ]  # fmt: skip
     known = feature_names(kind)
     if names is not None and tuple(names) != known:
-        by_name = {**dict(zip(known, parts, strict=True)), COLDNESS: coldness}
+        by_name = {**dict(zip(known, parts, strict=True)), COLDNESS: np.minimum(coldness, COLD)}
         parts = [by_name[name] for name in names]
     return np.stack([np.broadcast_to(part, len(configurations)) for part in parts], axis=1).astype(np.float64)
 
@@ -211,9 +214,10 @@ class KernelPredictor:
         features = feature_matrix(kernel_type(self.kernel_type), configurations, self.features)
         if self.features is None or COLDNESS not in self.features:
             return regressor.predict(features)[None]
-        repeated = np.tile(features, (len(levels), 1))
-        repeated[:, self.features.index(COLDNESS)] = np.repeat(levels, len(configurations))
-        return regressor.predict(repeated).reshape(len(levels), len(configurations))
+        distinct, place = np.unique(np.minimum(levels, COLD), return_inverse=True)
+        repeated = np.tile(features, (len(distinct), 1))
+        repeated[:, self.features.index(COLDNESS)] = np.repeat(distinct, len(configurations))
+        return regressor.predict(repeated).reshape(len(distinct), len(configurations))[place]
 
     def _in_trained_batches(self, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         """Return kernels with no more images than were trained on, and how many such batches they are, (kernels,).

@@ -17,7 +17,7 @@ from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
-from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms, kernel_weight_bytes
+from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms
 from latcast.predictors.card import HELD_OUT, LARGE_SHARE, card_warnings, graded
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
@@ -108,7 +108,7 @@ class Estimates(NetworkEstimates):
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
         sums_ms: (networks, 4 or more) summed latency of all kernels, of the covered ones, of the novel ones, and of those without
             a predictor; behind them what else adds up over kernels and decides a network's latency: of a device its own columns,
-            of kernels whose latency depends on coldness the bytes of their weights and their latencies at each lower level.
+            of kernels whose latency depends on coldness their latencies at each lower level.
         recalled: Whether known devices ran the same network.
         measured: Whether the device itself did, so that the latency is what was measured.
     """
@@ -208,7 +208,6 @@ class PlatformPredictor:
         novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
         by_kernel = [kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * extrapolated]
         if self.network.coldness is not None:
-            by_kernel.append(kernel_weight_bytes(table.configurations, self.platform.precision))
             by_kernel += [self.network.kernel_latency_ms(table.kernel_types, latency_ms) for latency_ms in warmer]
         sums_ms = table.sum_by_network(np.stack(by_kernel, axis=1))
         networks, nowhere = vars(self.network_estimates(sums_ms)), np.zeros(len(sums_ms), dtype=bool)
@@ -237,7 +236,7 @@ class PlatformPredictor:
         """Columns of :attr:`Estimates.sums_ms`."""
         if self.device is not None:
             return 4 + self.device.sum_columns
-        return 4 if self.network.coldness is None else 4 + len(LEVELS)
+        return 4 if self.network.coldness is None else 3 + len(LEVELS)
 
     def network_estimates(self, sums_ms: np.ndarray) -> NetworkEstimates:
         """Estimate networks whose kernels are added up already.
@@ -267,8 +266,8 @@ class PlatformPredictor:
         if self.network.coldness is None:
             factor = self.network.short_network_factor(sums_ms[:, 0])
         else:
-            levels_ms = np.hstack([sums_ms[:, 5:], sums_ms[:, :1]]) + constant_ms
-            factor = self.network.coldness.latency_ms(levels_ms, sums_ms[:, 4]) / whole
+            levels_ms = np.hstack([sums_ms[:, 4:], sums_ms[:, :1]]) + constant_ms
+            factor = self.network.coldness.latency_ms(levels_ms) / whole
         outside_share = self.interval.outside_share(sums_ms[:, 2] / whole)
         return NetworkEstimates(factor * total, factor, covered_share, outside_share, unpredicted_share, doubtful_share)
 

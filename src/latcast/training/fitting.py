@@ -26,7 +26,6 @@ from latcast.predictors.analytical import (
     network_design,
 )
 from latcast.predictors.calibration_terms import (
-    DEFAULT_L2_BYTES,
     LEVELS,
     STRENGTHS,
     STRENGTHS_OF_SCALED,
@@ -35,7 +34,6 @@ from latcast.predictors.calibration_terms import (
     ShortNetworkCorrection,
     at_coldness,
     fit_calibration_terms,
-    kernel_weight_bytes,
     sums_by_type,
 )
 from latcast.predictors.intervals import FOLDS, VARIANCE, HeldOut, Interval, group_folds
@@ -105,7 +103,6 @@ class Trainer:
         learn_from: One of :data:`LEARN_FROM`.
         model: How a kernel type is modelled, see :func:`chosen_model`.
         seed: For every random choice.
-        l2_bytes: Size of a core's own last cache.
         coldness_in: One of :data:`COLDNESS_IN`; :meth:`chosen` finds which.
     """
 
@@ -114,7 +111,6 @@ class Trainer:
     learn_from: str = "operators"
     model: str | None = None
     seed: int = 0
-    l2_bytes: float = DEFAULT_L2_BYTES
     coldness_in: str = NOTHING
 
     def fit(self, data: TrainingData) -> PlatformPredictor:
@@ -184,21 +180,14 @@ class Trainer:
     @property
     def _coldness(self) -> Coldness | None:
         """Return how caches cool down; None where that does not count."""
-        return None if self.coldness_in == NOTHING else Coldness(l2_bytes=self.l2_bytes)
-
-    def _coldness_of(self, networks: Sequence[NetworkSample], table: KernelTable) -> np.ndarray | None:
-        """Return the coldness of measured networks, (networks,); None where it does not matter."""
-        if self._coldness is None:
-            return None
-        weights = table.sum_by_network(kernel_weight_bytes(table.configurations, self.platform.precision)[:, None])[:, 0]
-        return self._coldness.of(np.array([sample.latency_ms for sample in networks]), weights)
+        return None if self.coldness_in == NOTHING else Coldness()
 
     def _sums(self, predictor: PlatformPredictor, networks: Sequence[NetworkSample]) -> tuple[np.ndarray, list[str]]:
         """Return each network's kernel latencies summed by type, without calibration terms, at its coldness."""
         table = KernelTable.of([sample.kernels for sample in networks])
-        coldness = self._coldness_of(networks, table)
-        if coldness is None:
+        if self._coldness is None:
             return _sums(predictor, table)
+        coldness = self._coldness.of(np.array([sample.latency_ms for sample in networks]))
         by_level = predictor.kernel_latency_by_coldness_ms(table.configurations, LEVELS)
         levels = [sums_by_type(table, latency_ms)[0] for latency_ms in by_level]
         return at_coldness(np.stack(levels), coldness), list(table.configurations)
@@ -214,11 +203,11 @@ class Trainer:
                 f"learning from {self.learn_from} needs at least {FEWEST_KERNELS} {needed} of {self.platform}, "
                 f"found {len(observations)}; measure more (latcast profile)"
             )
-        of_network = self._coldness_of(data.networks, KernelTable.of([sample.kernels for sample in data.networks]))
         coldness, terms = {}, kernel_term_names(self.platform)
-        if of_network is not None:
+        if self._coldness is not None:
+            of_networks = self._coldness.of(np.array([sample.latency_ms for sample in data.networks]))
             keys = [sample.reference.key for sample in data.networks]
-            coldness, terms = dict(zip(keys, of_network.tolist(), strict=True)), (*TERMS, *COLD_TERMS)
+            coldness, terms = dict(zip(keys, of_networks.tolist(), strict=True)), (*TERMS, *COLD_TERMS)
         samples = kernel_samples(observations, coldness)
         timed = {name: (found.configurations, found.latency_ms) for name, found in samples.items()}
         block = self.rules.layouts.block if self.rules.layouts is not None else 0

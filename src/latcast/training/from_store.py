@@ -16,7 +16,6 @@ from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules, platform_rules, unit_kind
 from latcast.kernels.search import SingleKernels
 from latcast.kernels.selection import family_in
-from latcast.predictors.calibration_terms import DEFAULT_L2_BYTES
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import (
     FOLDS,
@@ -122,7 +121,7 @@ def train(
     if unknown:
         known = ", ".join(sorted(groups)) or "none"
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
-    trainer = Trainer(chosen, known_rules, learn_from, model, seed, l2_bytes_of(environment))
+    trainer = Trainer(chosen, known_rules, learn_from, model, seed)
     predictor = trained_with_card(trainer, wanted, environment=environment)
     predictor = replace(predictor, start=starts)
     further: dict[str, Any] = {"left_out": list(data.skipped)} if data.skipped else {}
@@ -147,16 +146,6 @@ def rules_of_host(environment: Mapping[str, Any], platform: Platform, rules: Fus
         return platform_rules(platform, gpu) if gpu and family_in(gpu) is not None else rules
     flags = next((str(cpu["flags"]) for part in parts if isinstance(cpu := part.get("cpu"), Mapping) and cpu.get("flags")), "")
     return platform_rules(platform, cpu_flags=flags) if flags and rules == platform_rules(platform) else rules
-
-
-def l2_bytes_of(environment: Mapping[str, Any]) -> float:
-    """Return the size of a core's own last cache on the machine that a measurement's environment describes."""
-    for part in (environment.get(name) for name in ("host", "device")):
-        cpu = part.get("cpu") if isinstance(part, Mapping) else None
-        caches = cpu.get("caches_bytes") if isinstance(cpu, Mapping) else None
-        if isinstance(caches, Mapping) and caches.get("L2"):
-            return float(caches["L2"])
-    return DEFAULT_L2_BYTES
 
 
 def rules_of_store(store: Store, platform: Platform) -> FusionRules:

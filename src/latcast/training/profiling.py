@@ -26,7 +26,7 @@ from latcast.spaces.kernel_zoo import kernel_zoo
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
 from latcast.training.fitting import Trainer, chosen_model
-from latcast.training.from_store import collect_stored, environment_of, l2_bytes_of, rules_of_host, trained_with_card
+from latcast.training.from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
 from latcast.training.starts import FEWEST_STARTS, learned_starts
@@ -268,7 +268,7 @@ def profile(
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
             raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
-        trainer = Trainer(platform, host_rules, learn_from, model, seed, l2_bytes=l2_bytes_of(environment))
+        trainer = Trainer(platform, host_rules, learn_from, model, seed)
         predictor = trained_with_card(trainer, data, seconds=time.monotonic() - start, environment=environment)
         if rounds is not None:
             predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
