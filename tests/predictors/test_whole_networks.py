@@ -10,7 +10,7 @@ import pytest
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.analytical import LOOPS, TERMS, term_values
-from latcast.predictors.network_terms import NetworkTerms
+from latcast.predictors.network_terms import NetworkTerms, size_covariance
 from latcast.predictors.whole_networks import (
     WholeNetworkFit,
     fit_whole_networks,
@@ -173,6 +173,22 @@ def test_groups_of_one_channel_teach_tflites_price_of_wider_ones(precision: str)
 
 def test_networks_of_gpus_teach_no_loops() -> None:
     assert network_term_names(Platform.parse("iphonexs/pytorch-2.0/gpu/fp16")) == TERMS
+
+
+@pytest.mark.parametrize(("precision", "times"), [("int8", 8), ("fp32", 1)])
+def test_depthwise_filters_of_more_than_25_taps_are_dearer_a_flop_in_qnnpack_alone(precision: str, times: float) -> None:
+    prior, _ = prior_coefficients(Platform.parse(f"phone/pytorch-2.0/1large/{precision}"), ["depthwise", "depthwise wide"])
+
+    assert prior[len(TERMS)] / prior[0] == pytest.approx(times)
+
+
+def test_kernels_of_one_stride_share_no_factor_beyond_that_of_close_sizes() -> None:
+    """Two 1x1 convolutions at stride 1, of 8 and 1,024 channels, 3.5 lengths apart in each of two sizes."""
+    covariance = size_covariance(kernel_type("conv"))
+
+    near, far = covariance.between(np.array([[8.0, 8, 49, 1, 1]]), np.array([[8.0, 8, 49, 1, 1], [1024, 1024, 49, 1, 1]]))[0]
+
+    assert far < 1e-4 * near
 
 
 def test_what_no_network_shows_to_cost_anything_keeps_a_tenth_of_its_prior(networks: list[tuple[Kernel, ...]]) -> None:

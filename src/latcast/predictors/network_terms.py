@@ -21,14 +21,9 @@ _LINEAR_SIZES = {"in_features": 2.0, "out_features": 2.0, "rows": 2.0}
 _OTHER_SIZES = {"input_elements": 3.0, "output_elements": 3.0, "channels": 3.0}
 """Feature to how many doublings of it make two kernels different."""
 
-_PATHS = ("kernel_h", "stride_h")
-"""The sizes that choose a path through a library; they stand last."""
-
-LEVEL_DEVIATION = 0.1
-PATH_DEVIATION = 0.2
 SMOOTH_DEVIATION = 0.3
 OWN_DEVIATION = 0.1
-"""Standard deviations of a factor's logarithm: shared by a type, by a path, by close sizes, by the same sizes."""
+"""Standard deviations of a factor's logarithm: shared by close sizes, by the same sizes."""
 
 MOST_POINTS = 3000
 """Kernels of a type beyond which sizes within a quarter of a doubling count as the same."""
@@ -46,11 +41,8 @@ def size_lengths(kind: KernelType) -> Mapping[str, float]:
 
 def size_covariance(kind: KernelType) -> SizeCovariance:
     """Return the covariance of kernels of a type."""
-    lengths = size_lengths(kind)
-    paths = sum(name in _PATHS for name in lengths)
-    return SizeCovariance(
-        np.array(list(lengths.values())), paths, LEVEL_DEVIATION, PATH_DEVIATION, SMOOTH_DEVIATION, OWN_DEVIATION
-    )
+    lengths = np.array(list(size_lengths(kind).values()))
+    return SizeCovariance(lengths, 0, level=0.0, path=0.0, smooth=SMOOTH_DEVIATION, own=OWN_DEVIATION)
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,9 @@ PRIOR_MS: Mapping[str, tuple[float, float, float, float]] = {
 }
 """Milliseconds a FLOP, an element moved, a weight read, a kernel, of a phone: a core (20 GFLOP/s, 8 GB/s), a GPU (10 times)."""
 
-PRIOR_LOOP_MS = 1.5e-7
-"""Milliseconds an inner loop of a convolution, what three FLOPs take: ten cycles for a tile of 32 outputs."""
-
-XNNPACK_LOOP_MS = 1.5e-8
-"""The same in XNNPACK, which finds the pixels of a tap through a table made beforehand."""
+PRIOR_LOOP_MS = 1.5e-8
+"""Milliseconds an inner loop of a dense convolution, less than a FLOP: XNNPACK finds the pixels of a tap through a table made
+beforehand."""
 
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
 """Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
@@ -81,9 +79,6 @@ BOUND_BY_MEMORY = frozenset(
 )  # fmt: skip
 """Classes that read and write at the device's speed and do little else, so that the prior says much of them."""
 
-NATIVE_GROUP_FLOP = 0.5
-"""Cost of a grouped convolution's FLOP against a dense one's, PyTorch in fp32: a group's weights stay in the first cache."""
-
 FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped split"})
 """Classes that some runtimes run by a generic path, computing tens of times slower than others do."""
 
@@ -105,11 +100,11 @@ CLAMPED = 0.1
 SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
 """Classes that some runtimes compute one element after another, or in many passes, at a hundredth of the speed of others."""
 
-XNNPACK = frozenset({("pytorch", "cpu"), ("tflite", "cpu"), ("tflite", "cpu int8")})
-"""Runtimes, by sort of device, whose dense convolutions are that library's."""
-
 NATIVE_GROUPS = frozenset({("pytorch", "cpu"), ("pytorch", "cpu int8")})
 """Runtimes whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK)."""
+
+LOOPING = frozenset({("tflite", "cpu"), ("tflite", "cpu int8")})
+"""Runtimes and units whose grouped convolutions are loops over taps."""
 
 GATHERING = frozenset({("tflite", "cpu"), ("pytorch", "cpu int8")})
 """Runtimes and units whose convolutions take longer a FLOP where few outputs share what is gathered from the map."""
@@ -121,15 +116,12 @@ LOOKED_UP = frozenset({"exponential", "hard activation"})
 """Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""
 
 MEMORY_DEVIATION = 0.4
-TIGHT_MEMORY_DEVIATION = 0.2
-"""Prior deviation of classes bound by memory where a library treats all of them alike."""
-
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
 GENERIC_DEVIATION = 1.0
-NATIVE_DEVIATION = 0.3
-PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
-"""Prior deviation of what TFLite's dense convolutions move, which networks of few widths confuse with FLOPs."""
+PRODUCT_DEVIATION = 0.3
+PACKED_DEVIATION = 0.5
+"""Prior deviation of what convolutions move beside copies between layouts, which networks of few widths confuse with FLOPs."""
 
 LINEAR, GROUPED = ("linear matrix", "conv 1x1"), ("conv grouped", "conv grouped single")
 SAME_CODE: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
@@ -143,14 +135,12 @@ SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
 """Standard deviation of a coefficient, as a part of its prior."""
 
-DEPTHWISE_SLOWDOWN = 3.0
-"""A FLOP of a depthwise convolution against one of a dense convolution: its input is used once for each filter tap."""
+DEPTHWISE_FLOP: Mapping[str, float] = {"depthwise": 3.0, "depthwise wide": 24.0}
+"""Cost of a depthwise FLOP in QNNPACK against one of a dense convolution: its input is used once for each filter tap, and above
+25 taps one of eight channels is."""
 
-WIDE_DEPTHWISE_SLOWDOWN = 8.0
-"""Cost of a depthwise FLOP above 25 taps against fewer, under PyTorch: one of eight channels is used."""
-
-TFLITE_PASSES: Mapping[str, float] = {"batch norm": 2.0, "concat": 1.5, "layer norm": 6.0}
-"""Passes over their elements of the classes' kernels under TFLite, which has no fused normalisation."""
+LAYER_NORM_PASSES = 6.0
+"""Passes over its elements of a layer normalisation under TFLite in int8, which has none that is fused."""
 
 OWN_PATHS: Mapping[str, str] = {"tflite": "conv grouped", "pytorch": "depthwise wide"}
 """Runtimes on CPUs to the class that they compute much more slowly than others."""
@@ -165,10 +155,9 @@ def device_sort(platform: Platform) -> str:
 
 def network_term_names(platform: Platform) -> tuple[str, ...]:
     """Return the terms that whole networks of a platform teach."""
-    if device_sort(platform) == "gpu":
-        return TERMS
     unit = platform.runtime, device_sort(platform)
-    return (*TERMS, LOOPS, *((GATHERED,) if unit in GATHERING else ()), *(LAYOUT_TERMS if unit in CHANNELS_FIRST else ()))
+    loops = (LOOPS,) if unit in LOOPING else ()
+    return (*TERMS, *loops, *((GATHERED,) if unit in GATHERING else ()), *(LAYOUT_TERMS if unit in CHANNELS_FIRST else ()))
 
 
 OF_CPUS = (*TERMS, LOOPS, GATHERED, *LAYOUT_TERMS)
@@ -227,19 +216,14 @@ def known_coefficients(platform: Platform, classes: Sequence[str], terms: Sequen
 
 def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     """Return the coefficients of a class, of :data:`OF_CPUS`, as its runtime executes it."""
-    tflite, pytorch = (sort != "gpu" and platform.runtime == runtime for runtime in ("tflite", "pytorch"))
-    loop_ms = XNNPACK_LOOP_MS if (platform.runtime, sort) in XNNPACK else PRIOR_LOOP_MS
-    row = np.array([*PRIOR_MS[sort], loop_ms, 0.0, *PRIOR_LAYOUT_MS])
-    if name.startswith("depthwise"):
-        row[0] *= DEPTHWISE_SLOWDOWN * (WIDE_DEPTHWISE_SLOWDOWN if pytorch and name == "depthwise wide" else 1.0)
-    if (platform.runtime, sort) in CHANNELS_FIRST and name in FREE_CLASSES:
-        row[0] *= NATIVE_GROUP_FLOP
+    tflite = sort != "gpu" and platform.runtime == "tflite"
+    row = np.array([*PRIOR_MS[sort], PRIOR_LOOP_MS, 0.0, *PRIOR_LAYOUT_MS])
     if tflite and name in FREE_CLASSES:
         row[[0, OF_CPUS.index(LOOPS)]] = np.array(GENERIC_CYCLES[sort]["in order"]) / (GENERIC_GHZ * 1e6) * platform.threads
-    if tflite:
-        row[:2] *= TFLITE_PASSES.get(name, 1.0)
+    if tflite and sort == "cpu int8" and name == "layer norm":
+        row[:2] *= LAYER_NORM_PASSES
     if (platform.runtime, sort) == QNNPACK:
-        row[0] = CONVERTED_FLOP_MS.get(name, row[0])
+        row[0] = CONVERTED_FLOP_MS.get(name, DEPTHWISE_FLOP.get(name, 1.0) * row[0])
         row[1] *= CLAMPED if name == "activation" else 1.0
     row[OF_CPUS.index(GATHERED)] = row[1]
     return row
@@ -254,23 +238,16 @@ def _deviations(name: str, sort: str, runtime: str) -> list[float]:
     native = (runtime, sort) in NATIVE_GROUPS
     if (runtime, sort) == QNNPACK and name in CONVERTED_FLOP_MS:
         return [GENERIC_DEVIATION, *[MEMORY_DEVIATION] * 3]
-    if name in BOUND_BY_MEMORY or (native and name in LOOKED_UP):
-        moving = TIGHT_MEMORY_DEVIATION if native else MEMORY_DEVIATION
-    else:
-        moving = USUAL_DEVIATION
-    if name in SCALAR_CLASSES and not (native and name in LOOKED_UP):
+    moving = MEMORY_DEVIATION if name in BOUND_BY_MEMORY or (native and name in LOOKED_UP) else USUAL_DEVIATION
+    if name in SCALAR_CLASSES and not native:
         return [SCALAR_DEVIATION, moving, moving, moving]
-    if name in FREE_CLASSES:
-        if native:
-            return [NATIVE_DEVIATION] * 4
+    if name in FREE_CLASSES and not native:
         return [GENERIC_DEVIATION if sort != "gpu" and runtime == "tflite" else FREE_DEVIATION, moving, moving, moving]
     if name in PRODUCTS:
         beside = MEMORY_DEVIATION if sort == "cpu int8" else moving
-        return [NATIVE_DEVIATION, beside, beside, moving]
+        return [PRODUCT_DEVIATION, beside, beside, moving]
     if (runtime, sort) in CHANNELS_FIRST and name.startswith(("conv", "depthwise")):
         return [USUAL_DEVIATION, PACKED_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION]
-    if sort == "cpu" and runtime == "tflite" and name in PACKED_CLASSES:
-        return [USUAL_DEVIATION, PACKED_DEVIATION, PACKED_DEVIATION, USUAL_DEVIATION]
     if sort == "cpu int8" and moving == USUAL_DEVIATION:
         return [USUAL_DEVIATION, MEMORY_DEVIATION, MEMORY_DEVIATION, USUAL_DEVIATION]
     return [moving] * 4
