@@ -54,8 +54,8 @@ def test_an_explanation_has_kernels_limits_and_hints(latcast: Latcast) -> None:
     assert all(hint["high_ms"] < 0 for hint in document["hints"])
 
 
-def test_a_picture_is_of_one_platform(latcast: Latcast, bundle: Path) -> None:
-    assert "--plot draws one platform" in latcast("explain", "resnet18", "--on", f"{PLATFORM},{bundle}", "--plot", "x.png").reason
+def test_a_picture_is_of_one_platform(latcast: Latcast, trained_file: Path) -> None:
+    assert "--plot draws one platform" in latcast("explain", "resnet18", "--on", f"{PLATFORM},{trained_file}", "--plot", "x.png").reason
 
 
 def test_a_sweep_has_a_row_a_size(latcast: Latcast) -> None:
@@ -76,9 +76,9 @@ def test_a_sweep_over_nothing_is_refused_with_the_form(latcast: Latcast) -> None
     assert "varies nothing; expected input=1,3,{128..320..32},=" in reason
 
 
-def test_a_report_is_a_file_with_every_platform(latcast: Latcast, bundle: Path) -> None:
+def test_a_report_is_a_file_with_every_platform(latcast: Latcast, trained_file: Path) -> None:
     pytest.importorskip("jinja2")
-    found = latcast("report", "squeezenet1_1", "--on", f"{PLATFORM},{bundle}", "-o", "r.html", "--overlay", "r.json")
+    found = latcast("report", "squeezenet1_1", "--on", f"{PLATFORM},{trained_file}", "-o", "r.html", "--overlay", "r.json")
 
     assert found.code == 0
     assert "report: r.html\noverlay: r.json" in found.out
