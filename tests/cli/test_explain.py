@@ -55,7 +55,9 @@ def test_an_explanation_has_kernels_limits_and_hints(latcast: Latcast) -> None:
 
 
 def test_a_picture_is_of_one_platform(latcast: Latcast, trained_file: Path) -> None:
-    assert "--plot draws one platform" in latcast("explain", "resnet18", "--on", f"{PLATFORM},{trained_file}", "--plot", "x.png").reason
+    found = latcast("explain", "resnet18", "--on", f"{PLATFORM},{trained_file}", "--plot", "x.png")
+
+    assert "--plot draws one platform" in found.reason
 
 
 def test_a_sweep_has_a_row_a_size(latcast: Latcast) -> None:
