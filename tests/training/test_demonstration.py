@@ -100,5 +100,5 @@ class TestResembledProcessor:
         profiles = [found for name, found in kept_parts("outsiders").items() if name.startswith(f"{runtime}-fp32")]
         mapes = [found["reported"]["mape"] for found in profiles if found["platform"].endswith("/cpu1/fp32")]
 
-        assert len(mapes) == 3
-        assert EXPECTED_MAPE["avx512"][runtime] == round(sum(mapes) / 3, 1)
+        assert mapes
+        assert EXPECTED_MAPE["avx512"][runtime] == round(sum(mapes) / len(mapes), 1)
