@@ -61,7 +61,7 @@ def percentage(text: str, name: str) -> float:
     """Return the number of an input such as ``5%``.
 
     Raises:
-        LatcastError: It is none.
+        LatcastError: The text is not a percentage.
     """
     try:
         return options.quantity(text, name, {"%": 1, "": 1}, "a percentage such as 5%", may_be_zero=True)

@@ -1,4 +1,4 @@
-"""What programs get of the memory that devices are sold with."""
+"""How much of each size of memory a program can count on, and what is said where it does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program gets of a device's memory, and whether it fits: devices are sold with several sizes."""
+"""How much of a device's memory a program can count on, for each size that it is sold with, and whether a program fits."""
 
 from __future__ import annotations
 

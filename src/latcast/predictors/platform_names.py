@@ -137,7 +137,7 @@ def _with_versions(words: Sequence[str], runtimes: frozenset[str]) -> tuple[str,
 
 
 def without_version(word: str) -> str:
-    """Return a runtime without its version: ``tflite`` for ``tflite-2.14``. Another word stays as it is."""
+    """Return a runtime without its version: ``tflite`` for ``tflite-2.14``. A word without a version is returned unchanged."""
     runtime, _, version = word.rpartition("-")
     return runtime if _VERSION.fullmatch(version) else word
 

@@ -331,7 +331,7 @@ class _Column:
     memory_bytes: np.ndarray
     condition: str
     place: int
-    """Of the condition among those asked for."""
+    """Position of the condition among those that were asked for."""
     latency_ms: np.ndarray
     low_ms: np.ndarray
     high_ms: np.ndarray
