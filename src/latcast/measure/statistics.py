@@ -1,10 +1,9 @@
 """Statistics of raw runs: one number, and how far it can be trusted.
 
 The host's state is divided out run by run. A run around which the probe's parts took ``c`` (compute) and ``m`` (memory),
-and take ``c0`` and ``m0`` when the host is quiet, is divided by ``exp(shrink(x))`` with ``x = 0.8 ln(c/c0) + w ln(m/m0)``.
-A kernel whose data fit into a core's own caches does not feel the memory bus (``w`` near 0), a network that streams its
-weights does: see :func:`memory_weight`. Deviations of a few per cent say more about the probe than about the host, so they
-are shrunk away: see :func:`shrink`.
+and take ``c0`` and ``m0`` when the host is quiet, is divided by ``(c / c0)**0.6 * (m / m0)**w``. A kernel whose data fit into
+a core's own caches does not feel the memory bus (``w`` near 0), a network that streams its weights does: see
+:func:`memory_weight`.
 
 A memory reading of more than twice the quiet time counts as quiet: the system took the probe's pages back and the reading spent
 its time on page faults.
@@ -22,14 +21,11 @@ from latcast.environment import MOMENT
 from latcast.errors import MeasurementError
 from latcast.records import Measurement
 
-COMPUTE_WEIGHT = 0.8
+COMPUTE_WEIGHT = 0.6
 """Exponent of the compute probe."""
 
-MEMORY_WEIGHT_LIMIT = 0.3
+MEMORY_WEIGHT_LIMIT = 0.12
 """Exponent of the memory probe for a working set far beyond the caches."""
-
-PROBE_UNCERTAINTY = 0.3
-"""Deviation of the probe, in units of its logarithm, that is as likely its own as the host's."""
 
 PAGING = {"memory": 2.0}
 """Part of the probe to the multiple of its quiet time above which a reading holds page faults."""
@@ -42,7 +38,7 @@ STABLE_VARIATION = 0.05
 
 
 def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> float:
-    """Return the exponent of the memory probe: 0 for a subject that fits in a core's cache, rising to 0.3 for one far larger.
+    """Return the exponent of the memory probe: 0 for a subject that fits in a core's cache, rising to 0.12 for one far larger.
 
     Args:
         working_set_bytes: Weights and activations that one run touches.
@@ -50,16 +46,6 @@ def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> fl
     """
     own = 2.0 * (l2_bytes or DEFAULT_L2_BYTES)
     return MEMORY_WEIGHT_LIMIT * working_set_bytes / (working_set_bytes + own)
-
-
-def shrink(deviation: np.ndarray) -> np.ndarray:
-    """Return the probe's logarithmic deviations from quiet, with those within its own uncertainty drawn to 0.
-
-    ``x`` becomes ``x**3 / (x**2 + u**2)``: 3 % of a deviation of 5 %, half of one of 30 %, 84 % of a doubling.
-    """
-    square = deviation * deviation
-    shrunk: np.ndarray = deviation * square / (square + PROBE_UNCERTAINTY**2)
-    return shrunk
 
 
 def host_factors(
@@ -85,7 +71,7 @@ def host_factors(
         raise MeasurementError("a reading of the probe is not positive: the clock stood still, measure without a probe")
     slowdown = readings / quiet
     slowdown[slowdown > np.array([PAGING.get(part, np.inf) for part in parts])] = 1.0
-    return np.exp(shrink(np.log(slowdown) @ exponents))
+    return np.prod(slowdown**exponents, axis=1)
 
 
 def quartile_variation(values: Sequence[float] | np.ndarray) -> float | None:
