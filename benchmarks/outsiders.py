@@ -31,7 +31,7 @@ from benchmarks.campaigns import (
 )
 from benchmarks.command import Cap, Cpu, Judge, Minutes, Processes, Rounds, print_campaign
 from benchmarks.judge import Columns, Row, figures_of_rows, misses, table, with_interval
-from benchmarks.result_files import keep, kept_parts
+from benchmarks.result_files import keep, kept_runs
 from latcast.datasets.store import Store
 from latcast.kernels.rules import instruction_set
 from latcast.measure.labels import label_error_of_halves, label_error_to_json
@@ -299,7 +299,7 @@ def mean_table(documents: Mapping[str, Row] | None = None) -> str:
     Networks made of blocks that profiles hold, from other designs, are left out of a column of their own.
     """
     profiles: dict[str, list[Row]] = {}
-    for found in (kept_parts("outsiders") if documents is None else documents).values():
+    for found in (kept_runs("outsiders") if documents is None else documents).values():
         profiles.setdefault(found["platform"], []).append(found)
     rows = []
     for platform, each in profiles.items():
@@ -315,7 +315,7 @@ def mean_table(documents: Mapping[str, Row] | None = None) -> str:
         rows.append(
             {
                 **means, "platform": platform, "simple": simple,
-                "others": float(np.mean(errors)) if errors else None, "least": mapes[0], "most": mapes[-1],
+                "others": float(np.mean(errors)) if errors else None, "least": mapes[0], "most": mapes[-1], "run": _runs(each),
                 "missed": ", ".join(dict.fromkeys(name for part in parts for name in platform_misses(platform, part))) or "none",
             }
         )  # fmt: skip
@@ -325,19 +325,32 @@ def mean_table(documents: Mapping[str, Row] | None = None) -> str:
             "platform": lambda row: row["platform"].removeprefix("local/"), "label error %": "{label_error:.1f}",
             "MAPE % (of profiles)": "{mape:.1f} ({least:.1f} to {most:.1f})", "without known blocks": "{others:.1f}",
             "±10 %": "{within_10:.0f}", **INTERVAL, "FLOPs+MAC MAPE %": "{simple:.0f}",
-            "missed by a profile": "{missed}",
+            "missed by a profile": "{missed}", "measured on": "{run}",
         },
     )  # fmt: skip
+
+
+def _runs(profiles: Sequence[Row]) -> str:
+    """Return the machines that profiles were judged on, each with its last day and the commits there."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for machine, date, commit in (each["run"] for each in profiles):
+        found.setdefault(machine, []).append((date, commit))
+    return "; ".join(
+        f"{machine}, {max(each)[0]} ({', '.join(dict.fromkeys(commit for _, commit in each))})" for machine, each in found.items()
+    )
 
 
 def third_table() -> str:
     """Return a line for each profile judged on the third draw."""
     rows = [
-        {**found, **found["all"], "missed": platform_misses(found["platform"], found["all"])}
-        for found in kept_parts("outsiders_third").values()
+        {**found, **found["all"], "missed": platform_misses(found["platform"], found["all"]), "run": _runs([found])}
+        for found in kept_runs("outsiders_third").values()
     ]
-    columns = {"platform": "{platform}", "networks": "{networks}", **FIGURES, **INTERVAL}
-    return table(rows, {**columns, "FLOPs+MAC MAPE %": "{baselines[flops_mac][mape]:.0f}", "missed": _missed_cell})
+    columns = {
+        "platform": "{platform}", "networks": "{networks}", **FIGURES, **INTERVAL,
+        "FLOPs+MAC MAPE %": "{baselines[flops_mac][mape]:.0f}", "missed": _missed_cell, "measured on": "{run}",
+    }  # fmt: skip
+    return table(rows, columns)
 
 
 def profile_title(name: str, found: Row) -> str:
@@ -353,9 +366,9 @@ def _missed_cell(row: Row) -> str:
 def instruction_sets_table() -> str:
     """Return a line for each runtime, processor and instruction set."""
     return table(
-        [*kept_parts("instruction_sets").values()],
+        [*kept_runs("instruction_sets").values()],
         {
-            "platform": "{platform}", "processor": lambda found: found.get("machine", "this one"),
+            "platform": "{platform}", "measured on": lambda found: _runs([found]),
             "instructions up to": "{instruction_set}", "label error %": "{all[label_error]:.1f}",
             "MAPE %": "{all[mape]:.1f}", "level %": lambda found: signed(found["level"]),
             "±10 %": "{all[within_10]:.0f}", "interval coverage %": "{all[interval_coverage]:.0f}",

@@ -66,6 +66,19 @@ def kept_parts(folder: str) -> dict[str, Any]:
     }
 
 
+def kept_runs(folder: str) -> dict[str, Any]:
+    """Read what a benchmark found by part as :func:`kept_parts` does, each with its ``run``: machine, date and commit.
+
+    A machine that the part itself names stands in place of the processor's own name, which says less.
+    """
+    found = {}
+    for name, data in kept_parts(folder).items():
+        document = read_document(RESULTS / folder / f"{name}.json")
+        machine = data.get("machine", document["machine"]["model"])
+        found[name] = {**data, "run": (machine, document["date"][:10], document["commit"][:7])}
+    return found
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """Read a file of results with its commit, date, command and machine."""
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

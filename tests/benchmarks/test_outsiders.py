@@ -119,7 +119,7 @@ def test_a_platform_s_profiles_are_averaged_and_networks_of_known_blocks_left_ou
     documents = {
         f"x-fp32-{seed}": {
             "platform": "local/x/cpu1/fp32", "baselines": {"flops": {"mape": 20.0}, "flops_mac": {"mape": 12.0}},
-            "reported": {**figures, "mape": mape},
+            "reported": {**figures, "mape": mape}, "run": ("AMD EPYC", f"2026-11-2{seed}", f"{seed}a2b3c4"),
             "per_network": [
                 {"model": name, "latency_ms": ms, "measured_ms": 10.0} for name, ms in zip(names, latencies, strict=True)
             ],
@@ -130,7 +130,8 @@ def test_a_platform_s_profiles_are_averaged_and_networks_of_known_blocks_left_ou
     line = mean_table(documents).splitlines()[2]
 
     assert line.startswith("| x/cpu1/fp32 | 1.0 | 17.5 (15.0 to 20.0) | 25.0 |")
-    assert line.endswith("| MAPE |")
+    # The last day and both commits.
+    assert line.endswith("| MAPE | AMD EPYC, 2026-11-21 (0a2b3c4, 1a2b3c4) |")
 
 
 @pytest.mark.slow

@@ -31,6 +31,8 @@ def test_a_file_names_its_commit_date_command_and_machine(monkeypatch: pytest.Mo
     assert result_files.kept("levels/ncnn-fp32") == {"mape": 1.5}
     assert result_files.kept_parts("levels") == {"ncnn-fp32": {"mape": 1.5}}
     assert result_files.kept_parts("budgets") == {}
+    run = (cpu_description()["model"], document["date"][:10], document["commit"][:7])
+    assert result_files.kept_runs("levels") == {"ncnn-fp32": {"mape": 1.5, "run": run}}
 
 
 def test_a_tree_with_changes_is_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
