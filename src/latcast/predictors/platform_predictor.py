@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
     from latcast.predictors.starts import StartModel
 
+PIPELINED = frozenset({"hailo-dfc"})
+"""Runtimes whose compilers lay a network out over the whole chip, so that the images of a stream overlap."""
+
 OUTSIDE_NOTED_SHARE = 0.05
 """Share of the latency from kernels outside the training range from which on it is noted."""
 
@@ -488,6 +491,10 @@ class PlatformPredictor:
             found.append(f"how much {', '.join(sized)} gives depends on the values of an input; the most is assumed")
         if self.rules.assumed:
             found.append(self.rules.assumed)
+        if self.platform.runtime in PIPELINED:
+            from latcast.predictors.streams import stream_sentence
+
+            found.append(stream_sentence(self.platform, graph))
         return found, notes
 
     def _reasons(self, kernels: Sequence[tuple[Kernel, float]]) -> str:
