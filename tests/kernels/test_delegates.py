@@ -49,6 +49,8 @@ PLATFORMS = {
     "rk3588-board/rknpu2-2.3.2/npu+rknn/int8": "rknn",
     "rz-v2m-evk/drp-ai-tvm-2.4.0/npu/fp16": "drp-ai-tvm",
     "imx93-evk/tflite-2.14/npu+ethos-u65/int8": "ethos-u",
+    "edge-tpu/tflite-unstated/npu/int8": "edgetpu",
+    "coral-dev-board/tflite-unstated/npu/int8": "edgetpu",
 }
 
 
@@ -323,6 +325,17 @@ def test_ethos_u_runs_convolutions_whole_and_leaves_shuffles_of_channels_to_the_
 
     assert partition(build(model("mobilenet_v3_small")), ethos).on_cpu == frozenset()
     assert partition(build(model("shufflenet_v2_x1_0")), ethos).refused == (("Reshape", 2 * 16), ("Transpose", 4 + 8 + 4))
+
+
+def test_an_edge_tpu_runs_all_until_the_first_operator_that_it_does_not_take() -> None:
+    """The first of ShuffleNetV2's transpositions of five dimensions is in its first block, before all larger partitions."""
+    tpu = delegate_of(Platform.parse("coral-dev-board/tflite-unstated/npu/int8"))
+    assert tpu is not None
+
+    assert partition(build(model("efficientnet_lite0")), tpu).on_cpu == frozenset()
+    found = partition(build(model("shufflenet_v2_x1_0")), tpu)
+    assert [segment.unit for segment in found.segments] == ["NPU", "CPU"]
+    assert len(found.on_cpu) > 0.9 * found.operators
 
 
 def test_layer_normalisation_of_a_quantised_network_falls_back_under_onnxruntime_and_qnn() -> None:

@@ -79,6 +79,17 @@ class TestAnOperatorInTheMiddle:
         assert found.left == 2
         assert [crossing.size_bytes for crossing in found.crossings] == [512]
 
+    def test_leaves_the_first_partition_though_the_other_is_larger_where_partitions_are_run_in_order(self) -> None:
+        b = GraphBuilder("erf")
+        [x] = b.op("Erf", [b.relu(b.input((1, 8, 4, 4)))])
+        graph = b.finish(b.relu(b.conv(x, 8, 3)))
+        largest, first = (
+            partition(graph, delegate("Conv", "Relu", most_partitions=1, in_order=in_order)) for in_order in (False, True)
+        )
+
+        assert [len(segment.nodes) for segment in largest.partitions] == [2]
+        assert [segment.nodes for segment in first.partitions] == [("relu_0",)]
+
     def test_leaves_nothing_where_every_partition_is_too_small(self) -> None:
         found = partition(top_k_in_the_middle(), delegate("Conv", "Relu", least_operators=3))
 

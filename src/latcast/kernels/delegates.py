@@ -80,6 +80,7 @@ class Delegate:
         takes, refuses: Rules; one that refuses wins.
         least_operators: A partition of fewer is left to the CPU.
         most_partitions: How many partitions it runs, the largest first; None for all.
+        in_order: Whether it runs the first partitions instead of the largest.
         static_sizes: Whether a network with a tensor whose size only values decide is left to the CPU, all of it.
         whole: Whether a network with an operator that is refused does not run at all, as nothing falls back.
         synchronisation_ms, copy_gb_per_s: Estimates for one crossing between the unit and the CPU, and for the bytes that cross.
@@ -98,6 +99,7 @@ class Delegate:
     version_of: str = ""
     least_operators: int = 1
     most_partitions: int | None = None
+    in_order: bool = False
     static_sizes: bool = False
     whole: bool = False
     synchronisation_ms: float = 0.0
@@ -136,7 +138,8 @@ class Delegate:
     def partitioned_by(self) -> list[Any]:
         """Return what decides the partitions of networks and the bytes between them, as JSON has it."""
         rules = [[[sorted(rule.operators), rule.when] for rule in rules] for rules in (self.takes, self.refuses)]
-        return [self.precision, self.least_operators, self.most_partitions, self.static_sizes, self.whole, *rules]
+        kept = [self.least_operators, self.most_partitions, *(["in order"] if self.in_order else [])]
+        return [self.precision, *kept, self.static_sizes, self.whole, *rules]
 
     def crossing_ms(self, crossings: float, size_bytes: float) -> float:
         """Estimate what crossings take: a synchronisation each, and copying their bytes; 0 where learned latencies hold them."""
@@ -201,6 +204,7 @@ class Delegate:
                 version_of=str(data.get("version_of", "")),
                 least_operators=int(partitions.get("least_operators", 1)),
                 most_partitions=partitions.get("most"),
+                in_order=bool(partitions.get("in_order", False)),
                 static_sizes=bool(partitions.get("static_sizes", False)),
                 whole=bool(partitions.get("whole", False)),
                 synchronisation_ms=float(crossing["synchronisation_ms"]),

@@ -240,10 +240,11 @@ def _is_no_work(graph: Graph, node: Node) -> bool:
 
 
 def _chosen(segments: Sequence[Segment], delegate: Delegate) -> frozenset[str]:
-    """Return the nodes of the partitions that a delegate keeps: the largest ones with enough operators."""
+    """Return the nodes of the partitions that a delegate keeps: the largest, or the first, of those with enough operators."""
     kept = [segment for segment in segments if segment.unit != CPU and len(segment.nodes) >= delegate.least_operators]
-    kept = sorted(kept, key=lambda segment: -len(segment.nodes))[: delegate.most_partitions]
-    return frozenset(name for segment in kept for name in segment.nodes)
+    if not delegate.in_order:
+        kept = sorted(kept, key=lambda segment: -len(segment.nodes))
+    return frozenset(name for segment in kept[: delegate.most_partitions] for name in segment.nodes)
 
 
 def _segments(graph: Graph, on_unit: Collection[str], unit: str) -> tuple[Segment, ...]:
