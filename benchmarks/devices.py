@@ -462,7 +462,8 @@ def ship_model(pool: KnownPlatforms, tried: Sequence[MemberForecasts], *, seed: 
     model = fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch)
     model = replace(model, arbitration=learn_arbitration(tried))
     rules = load_rules(RULES)
-    named = [find_model(name) for space in FAMILY_NAMES for name in family(space).published]
+    members = [(name, each) for space in FAMILY_NAMES for name, each in family(space).published.items()]
+    named = [find_model(name) for name, each in members if each.drawn or "resolution" not in each.parameters]
     small = [each for each in named if each is not None and build(each).parameter_count <= MOST_PARAMETERS]
     features = NetworkFeatures.of([network_kernels(each, rules) for each in small])
     nothing = model.described(features).rows(np.zeros(0, dtype=int))

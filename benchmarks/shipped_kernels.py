@@ -19,6 +19,9 @@ from latcast.spaces.nas.supernet import SUPERNETS
 
 Made = TypeVar("Made")
 
+UNMEASURED = ("edge-tpu/tflite-unstated/npu/int8",)
+"""Platforms that nothing was measured on, whose delegates no measured one has."""
+
 
 def ship_kernel_tables() -> list[str]:
     """Write the tables for shipped rules and shipped platforms, and return the names of those written.
@@ -43,9 +46,9 @@ def _ship_named(platforms: list[FusionRules], runtimes: list[FusionRules]) -> li
 
 
 def _ship_crossings() -> list[str]:
-    """Write the crossings of rated networks under the delegates of known platforms."""
+    """Write the crossings of rated networks under the delegates of known platforms, and of chips known by their facts."""
     networks = named_kernels.rated_networks()
-    found = filter(None, (delegate_of(Platform.parse(each)) for each in platform_ids()))
+    found = filter(None, (delegate_of(Platform.parse(each)) for each in (*platform_ids(), *UNMEASURED)))
     delegates = {named_kernels.crossings_name(networks, each): each for each in found if not each.learned}
     missing = _missing(named_kernels.SHIPPED_TABLES, "crossings-*.npz", delegates)
     made = named_kernels.make_named_crossings(networks, list(missing.values())) if missing else []

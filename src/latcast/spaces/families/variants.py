@@ -116,7 +116,10 @@ def draw_from(names: str, *bases: Mapping[str, Any], **draws: Callable[[Random, 
 
 
 MEMBERS = Path(__file__).with_name("members.json")
-"""Families' default parameters, and their published members: parameters where they differ, figures, and where these stand."""
+"""Families' default parameters, and their published members: parameters where they differ, figures, and where these stand.
+
+``sides`` has the other images that a member was published for: pixels of a side to millions of multiply-accumulates.
+"""
 
 
 @cache
@@ -125,9 +128,14 @@ def _listed() -> Mapping[str, Mapping[str, Any]]:
 
 
 def published_and_defaults(family: str) -> tuple[Mapping[str, PublishedModel], Mapping[str, Any]]:
-    """Return a family's published members by name, and its default parameters, from :data:`MEMBERS`."""
-    listed = _listed()[family]
-    return {name: PublishedModel(**member) for name, member in listed["members"].items()}, listed["defaults"]
+    """Return a family's published members by name, those of other images as ``NAME_SIDE``, and its default parameters."""
+    listed, found = _listed()[family], {}
+    for name, member in listed["members"].items():
+        found[name] = usual = PublishedModel(**{field: value for field, value in member.items() if field != "sides"})
+        for side, million_macs in member.get("sides", {}).items():
+            parameters = {**usual.parameters, "resolution": int(side)}
+            found[f"{name}_{side}"] = replace(usual, parameters=parameters, million_macs=million_macs, drawn=False)
+    return found, listed["defaults"]
 
 
 def parameters_of(family: str, *members: str) -> list[dict[str, Any]]:
