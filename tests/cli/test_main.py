@@ -196,6 +196,22 @@ def test_python_m_latcast_is_the_command() -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, f"latcast {__version__}\n", "")
 
 
+@pytest.mark.parametrize("module", ["typer", "latcast.cli.main", "latcast.cli.predict", "latcast.forecast"])
+def test_ctrl_c_while_modules_load_is_one_line(module: str) -> None:
+    script = (
+        "import sys\n"
+        "from latcast.__main__ import main\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "sys.exit(main())\n"
+    )
+    found = python("-c", script, "predict", "resnet18", "--on", "pixel4/tflite-2.10/gpu/fp16")
+
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "latcast: interrupted\n")
+
+
 def test_an_error_ends_the_process_with_its_code(home: Path) -> None:
     found = python("-m", "latcast", "predict", "resnet18", "--on", "nosuch")
 

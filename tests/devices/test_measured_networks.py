@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -62,9 +63,9 @@ class TestJsonLines:
     @pytest.mark.parametrize(
         ("second", "message"),
         [
-            ('{"model": "vgg16"}', r":2: found \{\"model\": \"vgg16\"\}; expected an object of model and latency_ms"),
+            ('{"model": "vgg16"}', ":2: found {'model': 'vgg16'}; expected objects of model and latency_ms"),
             ('{"model": "vgg16", "latency_ms": -1}', ":2: the latency is -1; expected a finite number above 0"),
-            ("vgg16", ":2: not a line of JSON"),
+            ("vgg16", ":2: its text: not JSON"),
         ],
     )  # fmt: skip
     def test_a_line_that_is_refused_is_named(self, tmp_path: Path, second: str, message: str) -> None:
@@ -73,8 +74,34 @@ class TestJsonLines:
         with pytest.raises(DatasetError, match=message):
             read_measured([file], RPI5)
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '[{"model": "resnet18", "latency_ms": 105.5}, {"model": "mobilenetv2_w1", "latency_ms": 24.5}]',
+            '[\n  {\n    "latency_us": 105500,\n    "name": "resnet18"\n  },\n'
+            '  {"name": "mobilenetv2_w1", "latency_us": 24500}\n]\n',
+            '{"resnet18": 105.5, "mobilenetv2_w1": 24.5}',
+            '{\n"device": "pi",\n"results": [{"network": "resnet18", "fps": 9.478673},\n'
+            '{"network": "mobilenetv2_w1", "fps": "40.816327"}]}',
+            '{"model": "resnet18", "mean_ms": 105.5, "runs": [105, 106]}\n'
+            '{"model": "mobilenetv2_w1", "mean_ms": 24.5, "runs": []}\n',
+        ],
+    )  # fmt: skip
+    def test_documents_of_other_forms_are_read(self, tmp_path: Path, text: str) -> None:
+        for name in ("few.json", "few.jsonl"):
+            assert read(written(tmp_path, text, name)) == {
+                "resnet18": pytest.approx(105.5, rel=1e-6), "mobilenetv2_w1": pytest.approx(24.5, rel=1e-6)
+            }  # fmt: skip
 
-class TestCsv:
+    def test_the_output_of_measure_is_taken_with_its_platform(self, tmp_path: Path) -> None:
+        document = {"measurements": [{**measured_on(RPI5.id, "resnet18", 9.0).to_json(), "model": "resnet18"}]}
+
+        assert read(written(tmp_path, json.dumps(document, indent=2), "few.json")) == {"resnet18": 9.0}
+        with pytest.raises(DatasetError, match=r"expected runtime tflite-2\.17, unit cpu4"):
+            read(tmp_path / "few.json", platform=replace(RPI5, unit="cpu4"))
+
+
+class TestTables:
     def test_names_of_every_kind_and_files_beside_it(self, tmp_path: Path) -> None:
         (tmp_path / "mine.onnx").write_bytes(to_onnx(build(model("squeezenet1_1"))))
         file = written(tmp_path, "model,latency_ms\nresnet18,105.5\nmobilenetv2_w1, 24.5\n\nmine.onnx,31\n")
@@ -103,10 +130,32 @@ class TestCsv:
             "Model;Latency (ms)\nresnet18;105,5\nresnet50;1000\n",
             "name\tms\nresnet18\t105.5\nresnet50\t1000\n",
             "Network, Inference time [ms]\nresnet18, 105.5\nresnet50, 1000\n",
+            "# on the balcony\nTime (s),file size,Name\n# first\n0.1055,45 MB,resnet18\n1.000,98 MB,resnet50\n",
+            "network;batch;mean [µs];p90 [µs]\nresnet18;1;105500,0;200000\nresnet50;1;1e6;2e6\n",
+            "model,avg ms,median ms,min ms\nresnet18,110,105.5,99\nresnet50,1010,1000,998\n",
+            "model,latency\nresnet18,105.5 ms\nresnet50,1 s\n",
+            "model,latency_ms\nresnet18,105.5 ± 3.2\nresnet50,1000 +/- 10 ms\n",
+            "# Results\n\n| Model | Latency (ms) |\n|:------|-----:|\n| **resnet18** | 105.5 |\n| `resnet50` | 1000 |\n\nDone.\n",
+            ",device,model,FPS\n0,pi,resnet18,9.47867298578199\n1,pi,resnet50,1\n",
         ],
     )
     def test_separators_and_headings_of_other_countries_and_people_are_read(self, tmp_path: Path, text: str) -> None:
-        assert read(written(tmp_path, text)) == {"resnet18": 105.5, "resnet50": 1000.0}
+        assert read(written(tmp_path, text)) == {"resnet18": pytest.approx(105.5), "resnet50": pytest.approx(1000.0)}
+
+    def test_rows_of_two_precisions_are_each_of_their_platform(self, tmp_path: Path) -> None:
+        file = written(tmp_path, "model,dtype,latency_ms\nresnet18,float32,105.5\nresnet18,INT8,40\n")
+
+        found = read_measured([file], RPI5)
+        assert list(found.latency_ms.values()) == [105.5]
+        assert found.notes == (f"{file}: what was measured on rpi5/tflite-2.17/cpu1/int8 is left out",)
+        assert read(file, platform=replace(RPI5, precision="int8")) == {"resnet18": 40.0}
+
+    def test_a_unit_that_the_table_states_is_not_asked_for_again(self, tmp_path: Path) -> None:
+        for heading, latency_ms in (("latency_us", 105.5), ("latency_ms", 105.5), ("fps", 1e3 / 105500)):
+            found = read_measured([written(tmp_path, f"model,{heading}\nresnet18,105500\n")], RPI5)
+            [network] = in_milliseconds(found, [100.0], unit="us").networks
+
+            assert network.latency_ms == pytest.approx(latency_ms)
 
     def test_every_line_that_is_refused_is_named_and_an_unknown_name_with_those_near(self, tmp_path: Path) -> None:
         file = written(tmp_path, "model,latency_ms\nresnet181,3\nresnet18,4\nmobilnet_v2,5\nx,6\n")
@@ -131,18 +180,22 @@ class TestCsv:
         ("text", "reason"),
         [
             (
-                "model,latency_s\nresnet18,3\n",
-                ":1: found the header 'model,latency_s', expected a CSV file with the header model,latency_ms",
+                "model,size_mb\nresnet18,3\n",
+                ":1: found the header 'model,size_mb', expected columns such as model,latency_ms",
             ),
-            ("", ":1: found the header '', expected a CSV file with the header model,latency_ms"),
+            ("", ":1: found the header '', expected columns such as model,latency_ms"),
             ("model,latency_ms\n", ":1: no model follows the header"),
             ("model,latency_ms\nresnet18,12,5\n", ":2: found 3 cells"),
-            ("model,latency_ms\nresnet18\n,4\nresnet18,5\n", ":2: found 1 cells; .* in milliseconds; 1 more refused: line 3"),
+            ("model,latency_ms\nresnet18\n,4\nresnet18,5\n", ":2: found 1 cells; .*, as the header has; 1 more refused: line 3"),
             ("model,latency_ms\nresnet18,-3\n", ":2: the latency is -3; expected a finite number above 0"),
             ("model,latency_ms\nresnet18,1_000\n", ":2: the latency is 1_000; expected"),
             ("model,latency_ms\nresnet18,nan\n", ":2: the latency is nan; expected"),
             ("model,latency_ms\nresnet18,1e300\n", r":2: the latency is 1e300; expected 1e-09 to 1e\+12 ms"),
-            ("model,latency_ms\nresnet18,12 ms\n", ":2: the latency is 12 ms; expected a finite number"),
+            ("model,latency_ms\nresnet18,12 min\n", ":2: the latency is 12 min; expected a number, of ms, us, s or fps"),
+            ("model,latency_ms\nresnet18,N/A\n", ":2: the latency is N/A; expected"),
+            ("model,batch,ms\nresnet18,4,30\n", ":2: the batch is 4; expected 1"),
+            ("model,ms,Device\nresnet18,30,pi\nvgg16,9,s10\n", ":3: found Device 's10' after 'pi'; expected one in a file"),
+            ("model,ms,precision\nresnet18,30,mixed\n", ":2: the precision is 'mixed'; expected fp32, fp16, bf16, int8"),
         ],
     )
     def test_malformed_tables_are_refused_with_their_line(self, tmp_path: Path, text: str, reason: str) -> None:
@@ -285,11 +338,16 @@ class TestTools:
         return folder
 
     def test_a_kit_s_folder_gives_the_runs_of_the_platform(self, tmp_path: Path) -> None:
-        found = read_measured([self.kit(tmp_path)], RPI5)
+        folder = self.kit(tmp_path)
+
+        found = read_measured([folder], RPI5)
 
         assert found.latency_ms == {model("squeezenet1_1"): 23.905}
         assert found.networks[0].values_ms == (23.905, 23.805, 24.005)
-        assert found.notes == ("of several values of one network the median counts: squeezenet1_1 (3)",)
+        assert found.notes == (
+            f"{folder}: what was measured on rpi5/tflite-2.17/1large/fp32 is left out",
+            "of several values of one network the median counts: squeezenet1_1 (3)",
+        )
 
     def test_measurements_of_other_platforms_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match=r"expected runtime ncnn-1.0, unit cpu1 and precision fp32"):

@@ -315,3 +315,26 @@ def test_units_on_which_nothing_was_measured_are_named_where_no_unit_is_said(tex
 def test_a_text_that_names_no_device_is_answered_with_what_it_is_or_is_like(text: str, said: str) -> None:
     with pytest.raises(UnknownPlatformError, match=said):
         predict("resnet18", text)
+
+
+@pytest.mark.parametrize(
+    ("platform", "million_pixels", "word", "said"),
+    [
+        # A map read and one written, of three floats of four bytes a pixel: 24 bytes.
+        ("pixel4/tflite-2.10/1large/fp32", 300, "rough", ("does not fit: takes 7.2 GB, and the device is sold with 6 GB",)),
+        ("pixel4/tflite-2.10/1large/fp32", 200, None, ("tight: takes 4.8 GB of 6 GB, of which an app can count on 3.6 GB",)),
+        ("pixel4/tflite-2.10/1large/fp32", 100, None, ()),
+        ("pixel4/tflite-2.10/gpu/fp16", 200, None, ()),  # half as many
+    ],
+)
+def test_a_network_that_the_memory_of_the_device_does_not_hold_is_said_to(
+    platform: str, million_pixels: int, word: str | None, said: tuple[str, ...]
+) -> None:
+    b = GraphBuilder("wide")
+    graph = b.finish(b.relu(b.input((1, 3, 1000, 1000 * million_pixels))))
+
+    found = predict(graph, platform)
+
+    assert tuple(text for text in found.warnings if " GB" in text) == said
+    assert ("does not fit in memory" in found.grade.in_words()) == (word == "rough")
+    assert word is None or found.grade.word == word

@@ -51,6 +51,17 @@ def test_platforms_are_ranked_by_their_latency_over_that_of_the_first() -> None:
     assert found.choices[-1].slower_probability == pytest.approx(1.0, abs=0.001)
 
 
+def test_a_platform_of_which_little_is_known_is_behind_one_that_is_surely_about_as_fast() -> None:
+    # Within a factor of 3 to either side: a deviation of ln 3 / 1.645 = 0.668, and so a mean of 1.25 times the latency.
+    known, rough = prediction("p/r-1/cpu4/fp32", 10.0), prediction("p/r-1/cpu4/int8", 8.1, reach=3.0)
+
+    behind, ahead = (advice_of(["p"], [known, each]) for each in (rough, prediction("p/r-1/cpu4/int8", 7.9, reach=3.0)))
+
+    assert [each.platform for each in behind.choices] == [known.platform, rough.platform]
+    assert behind.choices[1].times_first == pytest.approx(0.81)
+    assert [each.platform for each in ahead.choices] == [rough.platform, known.platform]
+
+
 def test_of_each_unit_precision_threads_and_runtime_are_decided_with_the_rest_the_same() -> None:
     found = decisions(*PHONE)
 

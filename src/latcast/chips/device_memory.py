@@ -12,6 +12,9 @@ MOST_OF_SHARED, LEFT_TO_SYSTEM_GB = 0.6, 1.2
 that runs language models on phones, expects both before it has loaded one (``useMemoryCheck.ts``). From a shell models of up to
 4.5 of 6 GB were measured on a Pixel 6a, and of 114 of 128 GB on a Ryzen AI Max."""
 
+UNFIT = "does not fit"
+"""Beginning of what :func:`misfit` says of a program that no size of memory holds."""
+
 
 def usable_memory_gb(device_text: str, chip: Chip | None) -> Mapping[float, float]:
     """Return what an app can count on, in GB, of each size of memory that a device is sold with, the smallest first.
@@ -38,10 +41,10 @@ def misfit(takes_gb: float, usable_gb: Mapping[float, float]) -> tuple[str, ...]
     """
     if not usable_gb or takes_gb <= min(usable_gb.values()):
         return ()
-    sizes, largest = " or ".join(f"{size:g}" for size in usable_gb), max(usable_gb)
+    sizes, largest = " or ".join(", ".join(f"{size:g}" for size in usable_gb).rsplit(", ", 1)), max(usable_gb)
     holding = [size for size, usable in usable_gb.items() if takes_gb <= max(usable, size - min(LEFT_TO_SYSTEM_GB, size / 4))]
     if not holding:
-        return (f"does not fit: takes {takes_gb:.1f} GB, and the device is sold with {sizes} GB",)
+        return (f"{UNFIT}: takes {takes_gb:.1f} GB, and the device is sold with {sizes} GB",)
     if takes_gb > usable_gb[largest]:
         return (f"tight: takes {takes_gb:.1f} GB of {largest:g} GB, of which an app can count on {usable_gb[largest]:.1f} GB",)
     return (f"takes {takes_gb:.1f} GB: of the sizes that the device is sold with, {sizes} GB, it needs {min(holding):g} GB",)

@@ -306,10 +306,10 @@ def _import_outputs(
 
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
     """Return measurements with hand-written latencies in milliseconds; tools state their unit themselves."""
-    from latcast.datasets.importers.benchmark_tools.stated import STATED
+    from latcast.datasets.importers.benchmark_tools.stated import AS_STATED
     from latcast.devices.latency_table import table_of
 
-    stated = [item.environment["tool"] in STATED for item in measurements]
+    stated = [item.statistic == AS_STATED for item in measurements]
     if not any(stated):
         if unit:
             raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=UNIT_OPTION)

@@ -62,8 +62,8 @@ def add(
         Option(
             "--measured",
             "-m",
-            help="What was measured there: CSV with the header model,latency_ms (files or names), JSON Lines, a store, tools' "
-            "output, a kit's folder; several add up. Of language models: llama-bench's output, records of PocketPal or "
+            help="What was measured there: a table with columns such as model (files or names) and latency_ms, JSON, a store, "
+            "tools' output, a kit's folder; several add up. Of language models: llama-bench's output, records of PocketPal or "
             "edge-llm-bench. [default: nothing, only what is known of its chip]",
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""Reading latencies that were measured on a new device: CSV, JSON Lines, a store, output of the runtimes' own tools, the folder
+"""Reading latencies that were measured on a new device: tables, JSON, a store, output of the runtimes' own tools, the folder
 of a kit.
 
 Odd values are kept, and values are scaled only where their unit is stated; what was assumed is in the notes.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
-from latcast.datasets.importers.benchmark_tools.stated import JsonLinesReader
+from latcast.datasets.importers.benchmark_tools.stated import AS_STATED, JsonReader
 from latcast.devices.measured_networks import MOST_NAMED, MeasuredNetwork, MeasuredNetworks
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError
@@ -37,9 +37,9 @@ def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform)
     """Read latencies of networks on a new device.
 
     Args:
-        sources: CSV files with the header ``model,latency_ms`` (a model is a file, beside the CSV file or in the current folder,
-            or a name that :func:`latcast.model` takes); JSON Lines of the same two, or of measurements; stores; output of
-            benchmark tools; folders of them; a kit's folder.
+        sources: Tables with the columns ``model`` and ``latency_ms`` (a model is a file, beside the table or in the current
+            folder, or a name that :func:`latcast.model` takes), or JSON of the same; JSON Lines of measurements; stores; output
+            of benchmark tools; folders of them; a kit's folder.
         platform: The new one. Where a source says on what it was measured, runtime, unit and precision must be these; its
             device may have another name. A version that is ``unstated`` is any.
 
@@ -71,14 +71,11 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
     start = b"" if "://" in text or path.is_dir() else _beginning(path)
     if "://" in text or start.startswith(SQLITE):
         found = [(text, item) for item in _stored(text)]
-    elif not JsonLinesReader().begins(start.decode("utf-8", errors="replace")) and (
-        path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{"
-    ):
-        records = list(jsonlines.read(path))
+    elif not start or (records := _records(path, start)) is None:
+        found = _outputs(path, platform, notes)
+    else:
         # Those with probes are brought to one quiet time, which takes a store.
         found = [(text, item) for item in (_stored(text) if any(item.probe_ms for item in records) else records)]
-    else:
-        found = _outputs(path, platform, notes)
     found = [(place, item) for place, item in found if item.role == "network"]
     failed = {item.reference.name or item.reference.key: item.error for _, item in found if not item.ok}
     if failed:
@@ -86,21 +83,32 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
         notes[f"{text}: no latency of {_listed(failed)}, whose measuring failed ({name}: {reason})"] = None
     found = [(place, item) for place, item in found if item.ok]
     wanted = _chosen({item.platform for _, item in found}, platform, text)
+    if others := {item.platform for _, item in found} - wanted:
+        notes[f"{text}: what was measured on {_listed(sorted(others))} is left out"] = None
     devices = {Platform.parse(name).device for name in wanted} - {platform.device, LOCAL}
     for device in sorted(devices):
         notes[f"{text}: what was measured on {device} is taken for {platform.device}"] = None
     return [(place, item) for place, item in found if item.platform in wanted]
 
 
-MOST_FIRST_LINE = 4096
-"""Bytes of a file that are looked at to tell what it is."""
+def _records(path: Path, start: bytes) -> list[Measurement] | None:
+    """Return the measurements of a file that latcast wrote; None for one of tools or people."""
+    if b'"measurements"' in start[:DOCUMENT_START]:
+        return jsonlines.read_document(path)
+    first = start.lstrip().partition(b"\n")[0].decode("utf-8", errors="replace")
+    written = path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or first[:1] == "{"
+    return list(jsonlines.read(path)) if written and not JsonReader().begins(first) else None
+
+
+MOST_LOOKED_AT, DOCUMENT_START = 4096, 200
+"""Bytes of a file that are looked at to tell what it is, and of those its first words."""
 
 
 def _beginning(path: Path) -> bytes:
     require_regular(path, error=DatasetError, what="measured latencies from ")
     try:
         with path.open("rb") as file:
-            return file.readline(MOST_FIRST_LINE)
+            return file.read(MOST_LOOKED_AT)
     except OSError as problem:
         raise DatasetError(f"cannot read measured latencies from {path}: {problem.strerror}") from problem
 
@@ -170,7 +178,8 @@ def _combined(group: Sequence[tuple[str, Measurement]], platform: Platform) -> M
     label = combine(replace(item, platform=platform.id, reference=reference) for item in items)
     values = tuple(item.latency_ms for item in items)
     single = len(items) == 1 and not items[0].runs_ms
-    return MeasuredNetwork(reference, values[0] if single else label.latency_ms, values, tuple(places))
+    converted = all(item.statistic != AS_STATED for item in items)
+    return MeasuredNetwork(reference, values[0] if single else label.latency_ms, values, tuple(places), converted)
 
 
 def _repetitions(networks: Iterable[MeasuredNetwork]) -> list[str]:

@@ -24,20 +24,26 @@ class MeasuredNetwork:
         latency_ms: Of several values their label (:func:`latcast.measure.labels.combine`), which is a median.
         values_ms: What each source says, in the order of reading.
         places: Where each stands: ``few.csv:3``, or the file.
+        converted: Whether the source says their unit, other than by a heading of milliseconds.
     """
 
     reference: Reference
     latency_ms: float
     values_ms: tuple[float, ...]
     places: tuple[str, ...]
+    converted: bool = False
 
     @property
     def name(self) -> str:
         return self.reference.name or self.reference.key
 
     def scaled(self, factor: float) -> MeasuredNetwork:
-        """Return the network with latencies in another unit."""
-        return replace(self, latency_ms=factor * self.latency_ms, values_ms=tuple(factor * value for value in self.values_ms))
+        """Return the network with latencies in another unit, if the source does not say theirs."""
+        return (
+            self
+            if self.converted
+            else replace(self, latency_ms=factor * self.latency_ms, values_ms=tuple(factor * value for value in self.values_ms))
+        )
 
 
 @dataclass(frozen=True)

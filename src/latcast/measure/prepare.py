@@ -230,7 +230,7 @@ def latcast_wheel() -> tuple[str, bytes]:
             (about.read_text("METADATA") or f"Metadata-Version: 2.1\nName: latcast\nVersion: {version}\n").encode(),
         )
         add(f"{inside}/WHEEL", b"Wheel-Version: 1.0\nGenerator: latcast\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        add(f"{inside}/entry_points.txt", b"[console_scripts]\nlatcast = latcast.cli.main:run\n")
+        add(f"{inside}/entry_points.txt", b"[console_scripts]\nlatcast = latcast.__main__:main\n")
         wheel.writestr(zipfile.ZipInfo(f"{inside}/RECORD"), "\n".join([*listed, f"{inside}/RECORD,,", ""]))
     return f"latcast-{version}-py3-none-any.whl", content.getvalue()
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latcast.chips.chip_names import chip_of
+from latcast.chips.device_memory import UNFIT, misfit, usable_memory_gb
 from latcast.graph.ir import Graph
 from latcast.kernels.delegates import delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
@@ -18,7 +20,7 @@ from latcast.kernels.types import kernel_type
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms
-from latcast.predictors.card import HELD_OUT, LARGE_SHARE, card_warnings, graded
+from latcast.predictors.card import HELD_OUT, LARGE_SHARE, UNPREDICTED_ERROR, card_warnings, graded
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
@@ -429,6 +431,10 @@ class PlatformPredictor:
                 recalled=bool(estimates.recalled[index]), measured=measured,
                 overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share, converted=converted,
             )  # fmt: skip
+            if misfits := self._memory_misfits(workload.memory_gb(index, self.platform.precision)):
+                warnings = [*misfits, *warnings]
+                if misfits[0].startswith(UNFIT):
+                    grade = Grade.of(grade.expected_error_pct + UNPREDICTED_ERROR, f"{UNFIT} in memory")
             weak = card_warnings(self.card)
             # The platform's own weakness does not matter to a network that is predicted well all the same.
             own = bool(self.card.get("warning")) and grade.word == "good"
@@ -456,6 +462,14 @@ class PlatformPredictor:
                 )
             )
         return conditions.added_to(predictions, self, lambda: workload.start_features(self.platform.precision))
+
+    def _memory_misfits(self, takes_gb: float) -> tuple[str, ...]:
+        """Return a sentence on a network that not every size of the device's memory holds; see :func:`misfit`."""
+        if not takes_gb:
+            return ()
+        kind, said = Unit.parse(self.platform.unit).kind, self.card.get("environment") or {}
+        chip = chip_of(self.platform.device, str(said.get("chip") or self.card.get("chip") or ""), kind)
+        return misfit(takes_gb, usable_memory_gb(self.platform.device, chip))
 
     def _warnings(
         self, workload: Workload, index: int, shares: np.ndarray, unlike: np.ndarray, outside: np.ndarray

@@ -23,6 +23,9 @@ from latcast.kernels.search import find_kernels
 if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
 
+LEAST_MEMORY_GB = 0.25
+"""What activations and weights add up to, all at once, from which on a network may not fit a device."""
+
 
 class Workload:
     """Networks as platforms with the same fusion rules execute them; shared work is done once.
@@ -39,6 +42,7 @@ class Workload:
         self.table = KernelTable.of(self.kernels)
         self._partitions: dict[tuple[int, object], tuple[Partitioning, np.ndarray, np.ndarray]] = {}
         self._remarks: dict[tuple[int, str], str] = {}
+        self._memory_gb: dict[tuple[int, str], float] = {}
         self._on_devices: TableOnDevices | None = None
 
     def on_devices(self, device: DeviceForecast) -> TableOnDevices:
@@ -101,3 +105,14 @@ class Workload:
         if (network, precision) not in self._remarks:
             self._remarks[network, precision] = precision_remark(self.graphs[network], precision)
         return self._remarks[network, precision]
+
+    def memory_gb(self, network: int, precision: str) -> float:
+        """Return what weights and activations of a network take in a precision, in GB; 0 where every device holds them."""
+        if (network, precision) not in self._memory_gb:
+            from latcast.kernels.memory import memory_of
+
+            graph, takes_gb = self.graphs[network], 0.0
+            if 4e-9 * sum(each.elements for each in graph.tensors.values()) > LEAST_MEMORY_GB:
+                takes_gb = memory_of(graph, self.rules, precision, self.kernels[network]).total_bytes / 1e9
+            self._memory_gb[network, precision] = takes_gb
+        return self._memory_gb[network, precision]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,7 @@ from latcast.chips.chip_names import COPY, devices_named
 from latcast.errors import LatcastError, counted
 from latcast.forecast import all_platforms_of, predict
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
-from latcast.predictors.intervals import LEVEL
+from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.records import Platform
@@ -84,7 +85,7 @@ class Decision:
     Attributes:
         question: "device", "unit", "precision", "threads", "runtime" or "version".
         first, other: What is chosen between: "int8", "fp32".
-        first_platform, other_platform: Platform ids; the first is the fastest of all, or of its kind of unit.
+        first_platform, other_platform: Platform ids; the first stands first of all, or of its kind of unit.
         ratio: Latency of the other over that of the first.
         low, high: Interval of the ratio, in which ``level`` percent should lie.
         level: None where an interval was never calibrated, or too much falls back to the CPU.
@@ -128,7 +129,7 @@ class Advice(Tabular):
         model: What the user called it.
         on: What the user called the device.
         sure_percent: From which probability on a decision is sure.
-        choices: Platforms, the fastest first; last those of which too much falls back to the CPU.
+        choices: Platforms, the fastest on average first; last those of which too much falls back to the CPU.
         decisions: One for each device, unit, precision, runtime... that the fastest platform does not have and another does.
     """
 
@@ -200,7 +201,7 @@ def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent
         raise LatcastError("found no prediction, expected at least one to choose from")
     if not 50 < sure_percent < 100:
         raise LatcastError(f"found {sure_percent:g} % as the probability of a sure decision, expected one from 50 to 100")
-    ranked = tuple(sorted(predictions, key=lambda each: (_falls_back(each), each.latency_ms)))
+    ranked = tuple(sorted(predictions, key=lambda each: (_falls_back(each), _mean_ms(each))))
     judged = [each for each in ranked if not _falls_back(each)]
     joint = JointPlatforms(ranked)
     fastest: list[float] = []
@@ -226,6 +227,12 @@ def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent
         traits.append(each._replace(device=name_of.setdefault(devices_named(name) or name, name)))
     found = _Ranked(ranked, traits, joint, sure_percent)
     return Advice(ranked[0].model, tuple(on), sure_percent, tuple(choices), tuple(_decisions(found)))
+
+
+def _mean_ms(found: Prediction) -> float:
+    """Return the mean of what the latency may be, its logarithm being normal: farther above the median, the less it is known."""
+    deviation = math.log(found.high_ms / found.low_ms) / (2 * LEVEL_DEVIATIONS) if 0 < found.low_ms < found.high_ms else 0.0
+    return found.latency_ms * math.exp(deviation**2 / 2)
 
 
 def _falls_back(found: Prediction) -> bool:

@@ -78,7 +78,7 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"\x00\xff\xfe\x93")
 
-    with pytest.raises(DatasetError, match="cannot read"):
+    with pytest.raises(DatasetError, match="found bytes that are no text in UTF-8"):
         read_outputs([file])
     with pytest.raises(DatasetError, match="cannot read"):
         read_outputs([tmp_path / "missing.txt"])

@@ -25,8 +25,8 @@ READERS: Sequence[ToolReader] = (
     readers.NcnnReader(),
     readers.OpenvinoReader(),
     readers.OnnxruntimeReader(),
-    stated.CsvReader(),
-    stated.JsonLinesReader(),
+    stated.TableReader(),
+    stated.JsonReader(),
 )
 
 HEADER = "# latcast"
@@ -63,7 +63,8 @@ def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
             close()
             header, pending, reader = dict(_SETTING.findall(line.text[len(HEADER) :])), [], None
             continue
-        begun = next((each for each in READERS if each.begins(line.text)), None)
+        # JSON takes the rest of a file.
+        begun = None if isinstance(reader, stated.JsonReader) else next((one for one in READERS if one.begins(line.text)), None)
         if begun is not None:
             if reader is not None:
                 close()
@@ -71,11 +72,9 @@ def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
             reader = begun
         pending.append(line)
     close()
-    if not found and file.suffix.lower() == ".csv":
+    if not found and file.suffix.lower() in (".csv", ".tsv"):
         first = lines[0].text.strip() if lines else ""
-        raise DatasetError(
-            f"{file}:1: found the header '{first[:80]}', expected a CSV file with the header {','.join(stated.HEADER)}"
-        )
+        raise DatasetError(f"{file}:1: found the header '{first[:80]}', expected columns such as {','.join(stated.HEADER)}")
     if not found:
         raise DatasetError(f"{file}:1: {_expected()}")
     return found
@@ -92,7 +91,9 @@ def _lines(file: Path) -> tuple[Line, ...]:
         # Shells of Windows write UTF-16.
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8").lstrip("\ufeff")
     except UnicodeDecodeError as problem:
-        raise DatasetError(f"cannot read {file}: {problem}") from problem
+        raise DatasetError(
+            f"{file}: found bytes that are no text in UTF-8; expected text: save a spreadsheet as 'CSV UTF-8'"
+        ) from problem
     parts = text.split("\n")
     if len(parts) > MOST_LINES:
         raise DatasetError(f"{file}: found more than {MOST_LINES:,} lines, expected at most that of a tool's output")

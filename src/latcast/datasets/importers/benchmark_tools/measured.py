@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
@@ -166,4 +167,5 @@ def _checked_platform(reader: ToolReader, section: Section, timing: Timing, plat
         raise section.refused(
             f"it ran on version {timing.version}, and {platform.id} is of {platform.runtime_version}", timing.line
         )
-    return platform
+    # A tool's model may be in int8 and its arithmetic in another precision; what people write down is the platform's.
+    return platform if reader.runtimes else replace(platform, precision=timing.precision or platform.precision)

@@ -1,10 +1,11 @@
-"""Readers of latencies in CSV or JSON Lines, as people write them down."""
+"""Readers of latencies as people write them down: tables and JSON."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from latcast.errors import DatasetError
 from latcast.reading import parse_json
@@ -13,85 +14,213 @@ from latcast.runtimes.benchmark_tools.output import Line, Section, Timing, posit
 HEADER = ("model", "latency_ms")
 """``model`` is a file, or the name of a network."""
 
+_NETWORK = frozenset(("file", "model", "modelfile", "modelname", "name", "net", "network", "networkname"))
+_PRECISION, _BATCH = frozenset(("dtype", "precision", "quantisation", "quantization")), frozenset(("batch", "batchsize"))
+_CONDITIONS = frozenset((
+    "accelerator", "backend", "board", "chip", "computeunit", "delegate", "device", "framework", "hardware", "numthreads",
+    "phone", "platform", "processor", "runtime", "soc", "target", "threads", "unit",
+))  # fmt: skip
+"""Letters of headings; columns of conditions hold one value in all rows."""
 
-_NAMES = (
-    frozenset(("model", "modelname", "name", "network")),
-    frozenset(("latencyms", "latencyinms", "inferencetimems", "ms", "timems")),
-)
-"""Letters of the headings that people write: ``Model``, ``Latency (ms)``."""
+_UNITS: Mapping[str, float] = {
+    **dict.fromkeys(("ms", "msec", "milliseconds"), 1.0), **dict.fromkeys(("s", "sec", "seconds"), 1e3),
+    **dict.fromkeys(("us", "µs", "μs", "usec", "microseconds"), 1e-3),
+}  # fmt: skip
+"""Milliseconds in each unit."""
+
+_RATES, _LATENCIES = frozenset(("fps", "ips", "throughput")), frozenset(("duration", "latency", "time"))
+_STATISTICS: Mapping[str, int] = {"median": 1, "p50": 1, "mean": 2, "average": 2, "avg": 2}
+"""Which of several columns counts: a latency without a statistic, then the median, then the mean, last a rate."""
+
+_BESIDE = frozenset(("1", "frame", "frames", "image", "images", "in", "inference", "inferences", "per", "run", "second"))
+"""Words that change nothing in the heading of a latency or rate."""
+
+_PRECISIONS: Mapping[str, str] = {
+    **dict.fromkeys(("fp32", "f32", "float32", "float"), "fp32"), **dict.fromkeys(("fp16", "f16", "float16", "half"), "fp16"),
+    **dict.fromkeys(("bf16", "bfloat16"), "bf16"), **dict.fromkeys(("int8", "i8", "uint8", "w8a8", "quantized"), "int8"),
+}  # fmt: skip
+
+_VALUE = re.compile(r"(?P<number>\S+?)(?: *(?:±|\+/?-) *[\d.,]+)? *(?P<unit>[a-zµμ]+)?")
 
 
-class CsvReader:
-    """Reads one table, with commas between, or with semicolons or tabs. It says neither where nor how often the networks ran."""
+class _Columns(NamedTuple):
+    """Headings of what is read, empty where there is none, and the milliseconds in a latency's unit: None for a rate."""
 
-    name = f"a CSV file with the header {','.join(HEADER)}"
+    network: str
+    latency: str
+    unit_ms: float | None
+    precision: str
+    batch: str
+
+
+def _columns(headings: Sequence[str]) -> _Columns | None:
+    """Return where a table has its networks and latencies; None where it does not have both."""
+    latencies = {each: found for each in headings if (found := _latency_column(each)) is not None}
+    network, precision, batch = (
+        next((each for each in headings if _letters(each) in named), "") for named in (_NETWORK, _PRECISION, _BATCH)
+    )
+    if not network or not latencies:
+        return None
+    latency = min(latencies, key=lambda each: latencies[each][0])
+    return _Columns(network, latency, latencies[latency][1], precision, batch)
+
+
+def _letters(heading: str) -> str:
+    return re.sub(r'[\s_*"-]', "", heading.lower())
+
+
+def _latency_column(heading: str) -> tuple[int, float | None] | None:
+    """Return the rank of a column of latencies and the milliseconds in its unit, None for a rate; None for another column."""
+    words = set(re.findall(r"[a-zµμ]+\d*|\d+", heading.lower().replace("_", " "))) - _BESIDE
+    statistics, units = words & _STATISTICS.keys(), words & _UNITS.keys()
+    words -= statistics | units | ({"runtime"} if units else set())
+    if words and words <= _RATES:
+        return 3, None
+    if words - _LATENCIES or len(units) > 1 or not (words or units):
+        return None
+    return max((_STATISTICS[each] for each in statistics), default=0), _UNITS[units.pop()] if units else 1.0
+
+
+class TableReader:
+    """Reads a table: columns in any order, others beside them, with commas, semicolons, tabs or Markdown's bars between.
+
+    It says neither where nor how often the networks ran.
+    """
+
+    name = f"a table with the header {','.join(HEADER)}"
     runtimes: Sequence[str] = ()
     endings: Sequence[str] = ()
 
     def begins(self, text: str) -> bool:
-        heads = [re.sub(r"[\W_]", "", cell.lower()) for cell in text.split(_separator(text))]
-        return len(heads) == len(_NAMES) and all(head in names for head, names in zip(heads, _NAMES, strict=True))
+        between = _separator(text)
+        return between in text and _columns(text.split(between)) is not None
 
     def read(self, section: Section) -> list[Timing]:
         """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
-        between = _separator(section.lines[0].text)
-        found = _rows(section, section.lines[1:], lambda section, line: _cells(section, line, between))
-        if not found:
-            raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
-        return found
+        first, heading = next((place, line) for place, line in enumerate(section.lines) if self.begins(line.text))
+        between = _separator(heading.text)
+        headings = _cells(section, heading, between)
+
+        def row(line: Line) -> Mapping[str, str]:
+            cells = _cells(section, line, between)
+            if not any(each.strip(":-") for each in cells):  # an empty row of a spreadsheet, or Markdown's rule
+                return {}
+            if not 1 < len(cells) <= len(headings):
+                raise section.refused(f"found {len(cells)} cells; expected {len(headings)}, as the header has", line)
+            return dict(zip(headings, cells, strict=False))
+
+        lines = [line for line in section.lines[first + 1 :] if line.text.strip() and not line.text.startswith("#")]
+        return _timings(section, headings, [(line, line) for line in lines if between != "|" or between in line.text], row)
 
 
-class JsonLinesReader:
-    """Reads an object a line. It says neither where nor how often the networks ran."""
+class JsonReader:
+    """Reads objects of a network and its latency, one a line or in a list, or one object of latencies by network.
 
-    name = 'JSON Lines of {"model": ..., "latency_ms": ...}'
+    It says neither where nor how often the networks ran.
+    """
+
+    name = 'JSON of {"model": ..., "latency_ms": ...}'
     runtimes: Sequence[str] = ()
     endings: Sequence[str] = ()
 
     def begins(self, text: str) -> bool:
+        if re.fullmatch(r"[\[{]\s*|\[\s*\{.*", text):
+            return True
         try:
-            return text.lstrip().startswith("{") and set(parse_json(text, "a line", error=DatasetError)) == set(HEADER)
+            found = parse_json(text, "a line", error=DatasetError) if text.lstrip().startswith("{") else []
+            return _columns([*_objects(found)[0]]) is not None
         except DatasetError:
             return False
 
     def read(self, section: Section) -> list[Timing]:
         """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
-        return _rows(section, section.lines, _members)
+        parts = [(line, line.text) for line in section.lines if line.text.strip()]
+        if parts[0][1][:1] == "[" or parts[0][1].strip() == "{":
+            parts = [(parts[0][0], "\n".join(text for _, text in parts))]
+
+        def rows(part: tuple[Line, str]) -> list[tuple[Line, Mapping[str, str]]]:
+            try:
+                return [(part[0], each) for each in _objects(parse_json(part[1], "its text", error=DatasetError))]
+            except DatasetError as problem:
+                raise section.refused(str(problem), part[0]) from problem
+
+        found = [each for listed in read_all([(part[0], part) for part in parts], rows) for each in listed]
+        return _timings(section, [*found[0][1]], found, lambda row: row)
 
 
-STATED = frozenset({CsvReader.name, JsonLinesReader.name})
-"""Formats that do not say how the latencies were measured."""
+AS_STATED = "as stated"
+"""Statistic of latencies whose source says nothing of them but milliseconds."""
 
 
-def _rows(section: Section, lines: Sequence[Line], cells: Callable[[Section, Line], Sequence[str]]) -> list[Timing]:
-    def timing(line: Line) -> Timing | None:
-        row = cells(section, line) if line.text.strip() else []
-        if not any(row):
+def _objects(found: Any) -> list[Mapping[str, str]]:
+    """Return a JSON document's rows, texts by heading, or raise a DatasetError where it has none."""
+    given = found
+    if isinstance(found, dict) and _columns([*found]) is None:
+        if found and all(isinstance(each, int | float) for each in found.values()):
+            found = [dict(zip(HEADER, each, strict=True)) for each in found.items()]
+        else:
+            found = next((each for each in found.values() if isinstance(each, list)), None)
+    found = [found] if isinstance(found, dict) else found
+    if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
+        raise DatasetError(f"found {str(given)[:60]}; expected objects of model and latency_ms")
+    return [{key: "" if value is None else str(value) for key, value in each.items()} for each in found]
+
+
+_Row = TypeVar("_Row")
+
+
+def _timings(
+    section: Section, headings: Sequence[str], rows: Sequence[tuple[Line, _Row]], read: Callable[[_Row], Mapping[str, str]]
+) -> list[Timing]:
+    columns = _columns(headings)
+    if columns is None:
+        raise section.refused(f"found {', '.join(headings)}; expected {' and '.join(HEADER)}", section.lines[0])
+    said: dict[str, str] = {}
+
+    def timing(part: tuple[Line, _Row]) -> Timing | None:
+        line, row = part[0], read(part[1])
+        if not any(row.values()):
             return None
-        if len(row) != len(HEADER) or not row[0]:
-            raise section.refused(f"found {len(row)} cells; expected a model and its latency in milliseconds", line)
-        return Timing(row[0], line, positive(section, line, "the latency", row[1]), "as stated")
+        network, text, precision, batch = (
+            row.get(name, "").strip("*` ") if name else "" for name in (*columns[:2], *columns[3:])
+        )
+        if not network or not text:
+            what = f"latency of {network}" if network else "network"
+            raise section.refused(f"found no {what}; expected a model and its latency in each row", line)
+        for name in (each for each in headings if _letters(each) in _CONDITIONS):
+            if row.get(name, "") != said.setdefault(name, row.get(name, "")):
+                found = f"found {name} '{row.get(name, '')}' after '{said[name]}'"
+                raise section.refused(f"{found}; expected one in a file: keep the rows of the device that is added", line)
+        if precision and precision.lower() not in _PRECISIONS:
+            known = ", ".join(dict.fromkeys(_PRECISIONS.values()))
+            raise section.refused(f"the precision is '{precision}'; expected {known}", line)
+        if batch not in ("", "1"):
+            raise section.refused(
+                f"the batch is {batch}; expected 1: leave the row out, or give a model file of that batch", line
+            )
+        value = _VALUE.fullmatch(text.lower())
+        unit = value["unit"] if value else None
+        if value is None or (unit and unit not in (*_UNITS, *_RATES)):
+            raise section.refused(f"the latency is {text}; expected a number, of ms, us, s or fps", line)
+        unit_ms = _UNITS.get(unit) if unit else columns.unit_ms
+        number = positive(section, line, "the latency", value["number"], scale=unit_ms or 1.0)
+        how = AS_STATED if unit_ms == 1 else f"{AS_STATED}, converted"
+        return Timing(network, line, number if unit_ms else 1e3 / number, how, precision=_PRECISIONS.get(precision.lower()))
 
-    return [found for found in read_all([(line, line) for line in lines], timing) if found is not None]
+    found = [each for each in read_all([(row[0], row) for row in rows], timing) if each is not None]
+    if not found:
+        raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
+    return found
 
 
 def _separator(heading: str) -> str:
-    return next((each for each in ";\t" if each in heading), ",")
+    return next((each for each in "|;\t" if each in heading), ",")
 
 
 def _cells(section: Section, line: Line, between: str) -> list[str]:
+    text = line.text.strip().removeprefix("|").removesuffix("|") if between == "|" else line.text
     try:
-        cells = [cell.strip() for cell in next(csv.reader([line.text], delimiter=between), [])]
-        return cells if between == "," else [*cells[:1], *(cell.replace(",", ".") for cell in cells[1:])]
+        cells = [cell.strip() for cell in next(csv.reader([text], delimiter=between), [])]
     except csv.Error as problem:
-        raise section.refused(f"not a line of CSV ({problem})", line) from problem
-
-
-def _members(section: Section, line: Line) -> list[str]:
-    try:
-        found = parse_json(line.text, "its text", error=DatasetError)
-    except DatasetError as problem:
-        raise section.refused(f"not a line of JSON: {problem}", line) from problem
-    if not isinstance(found, dict) or set(found) != set(HEADER):
-        raise section.refused(f"found {line.text.strip()[:60]}; expected an object of model and latency_ms", line)
-    return [str(found[name]).strip() for name in HEADER]
+        raise section.refused(f"not a row of a table ({problem})", line) from problem
+    return [re.sub(r"^(\d+),(\d+)$", r"\1.\2", cell) for cell in cells] if between in ";\t" else cells
