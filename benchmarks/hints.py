@@ -20,7 +20,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
 from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import read_model
-from latcast.predictors.joint import predict_pair
+from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.report.explain import LEAST_SAVED_PERCENT, Change, changes_of, explain_graph
 from latcast.report.sweep import Resizing
@@ -85,11 +85,11 @@ def chosen(graph: Graph, predictor: PlatformPredictor) -> Iterator[tuple[Change,
 
 def judged(graph: Graph, change: Change, predictor: PlatformPredictor) -> dict[str, float]:
     """Return a change's ratio of latencies: measured with its label error, predicted with its interval, and that of the MACs."""
-    before, after, joint = predict_pair(predictor, graph, change.graph)
-    low, high = joint.growth_percent()
+    before, after = (PlacedNetwork.predicted(each, predictor) for each in (graph, change.graph))
+    low, high = joint_latency(before, after).growth_percent()
     ratio, label_error = measured_ratio(graph, change.graph)
     return {
-        "measured": ratio, "label_error": label_error, "predicted": after.latency_ms / before.latency_ms,
+        "measured": ratio, "label_error": label_error, "predicted": after.prediction.latency_ms / before.prediction.latency_ms,
         "low": 1 + low / 100, "high": 1 + high / 100, "macs": graph_macs(change.graph) / graph_macs(graph),
     }  # fmt: skip
 

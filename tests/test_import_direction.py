@@ -148,7 +148,7 @@ WINGS: dict[str, tuple[str, ...]] = {
     ),
     "lab": (
         "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",
-        "devices.latency_table", "devices.measured_files", "devices.signature_kit",
+        "devices.measured_files", "devices.signature_kit",
     ),
     "research": ("search", "workgroups"),
     "hub": ("hub",),

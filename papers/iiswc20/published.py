@@ -14,7 +14,6 @@ from latcast.chips.chip_names import named_in, silicon
 from latcast.datasets.importers import IMPORTERS
 from latcast.devices.covariates import RULES, covariates_of, network_kernels
 from latcast.devices.device_model import KnownPlatform
-from latcast.devices.latency_table import table_of
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError, ModelError
 from latcast.kernels.rules import load_rules
@@ -117,28 +116,30 @@ def read_published(folder: Path) -> PublishedPhones:
         DatasetError: A file is missing or malformed, the networks' layers are missing, or there are too few phones.
     """
     imported = IMPORTERS.get("iiswc20").read(folder)
-    table = table_of(imported.measurements)
     phones = {item.platform: item for item in imported.measurements}
-    runs = {(item.platform, item.reference.name): item.runs_ms for item in imported.measurements}
+    networks = list({id(item.reference): item.reference for item in imported.measurements}.values())
     try:
-        layers = tuple(layers_of(reference.parameters) for reference in table.networks)
+        layers = tuple(layers_of(reference.parameters) for reference in networks)
     except ModelError as problem:
         raise DatasetError(
             f"{folder} does not say what the networks are; expected layer_embeddings.csv beside latency_ms.csv"
         ) from problem
-    if len(table.platforms) < FEWEST_PHONES:
-        raise DatasetError(f"{folder} has {len(table.platforms)} phones; the experiments take at least {FEWEST_PHONES}")
-    mean_ms, median_ms, halves_ms = table.latency_ms, None, None
-    if all(runs.values()):
-        all_runs = np.array([[runs[phone, network.name] for network in table.networks] for phone in table.platforms])
+    if len(phones) < FEWEST_PHONES:
+        raise DatasetError(f"{folder} has {len(phones)} phones; the experiments take at least {FEWEST_PHONES}")
+    # The importer yields all phones of one network after those of another, and no network without one of them.
+    mean_ms = np.array([item.latency_ms for item in imported.measurements]).reshape(len(networks), len(phones)).T
+    median_ms, halves_ms = None, None
+    if all(item.runs_ms for item in imported.measurements):
+        listed = np.array([item.runs_ms for item in imported.measurements])
+        all_runs = listed.reshape(len(networks), len(phones), -1).swapaxes(0, 1)
         half = all_runs.shape[2] // 2
         mean_ms, median_ms = all_runs.mean(axis=2), np.median(all_runs, axis=2)
         halves_ms = np.stack([np.median(all_runs[:, :, :half], axis=2), np.median(all_runs[:, :, half:], axis=2)])
     mega_macs = {item.reference.name: item.environment[MOMENT]["mega_macs"] for item in imported.measurements}
-    hardware = tuple(phones[name].environment["device"] for name in table.platforms)
+    hardware = tuple(each.environment["device"] for each in phones.values())
     return PublishedPhones(
-        table.platforms, tuple(str(device["model"]) for device in hardware), hardware, mean_ms, median_ms, halves_ms, layers,
-        np.array([mega_macs[reference.name] for reference in table.networks]),
+        tuple(phones), tuple(str(device["model"]) for device in hardware), hardware, mean_ms, median_ms, halves_ms, layers,
+        np.array([mega_macs[reference.name] for reference in networks]),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Methods that choose a signature: the networks whose latencies describe a phone (Ganesan et al. §III-C).
 
-Each sees the latencies of known phones alone, (phones, networks), complete, and returns ``size`` different columns, best first,
-or raises :class:`TrainingError` where there are not as many networks. The seed is for what is random.
+Each sees the latencies of known phones alone, (phones, networks), complete, and returns ``size`` different columns, best first. The
+seed is for what is random.
 """
 
 from __future__ import annotations
@@ -11,25 +11,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from latcast.errors import TrainingError
 from latcast.predictors.metrics import ranks
-
-
-def check_size(latency_ms: np.ndarray, size: int) -> None:
-    """Refuse a size that cannot be had.
-
-    Raises:
-        TrainingError: Fewer networks than asked for, none asked for, or cells without a value.
-    """
-    if not 1 <= size <= latency_ms.shape[1]:
-        raise TrainingError(f"a signature of {size} networks was asked for; expected 1 to {latency_ms.shape[1]}")
-    if np.isnan(latency_ms).any():
-        raise TrainingError("a signature is chosen from a complete table; leave out networks and devices without a value")
 
 
 def select_random(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
     """Select at random (Ganesan et al. §III-C, RS)."""
-    check_size(latency_ms, size)
     order = np.random.default_rng(seed).permutation(latency_ms.shape[1])
     return tuple(int(index) for index in order[:size])
 
@@ -57,7 +43,6 @@ def select_by_mutual_information(latency_ms: np.ndarray, size: int, seed: int = 
     Each network's latencies become terciles over the devices. The first network is random; each next one maximises
     ``H(chosen, new) - H(new)``, as the released code does: it repeats least of the chosen ones. Of equal ones the last is taken.
     """
-    check_size(latency_ms, size)
     table = levels(latency_ms)
     networks = table.shape[1]
     alone = np.array([entropy(column) for column in table.T])
@@ -108,7 +93,6 @@ def select_by_spearman(latency_ms: np.ndarray, size: int, seed: int = 0, thresho
     The network that the most others correlate with is taken, and they are removed. Where the algorithm runs out of networks,
     which the paper leaves open, each further one correlates least with those chosen. Nothing is random.
     """
-    check_size(latency_ms, size)
     correlations = rank_correlations(latency_ms)
     chosen = distinct(correlations, size, threshold)
     while len(chosen) < size:
@@ -137,7 +121,6 @@ def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0)
     chosen networks by the other devices (a Gaussian over networks in logarithms, the device's level free). The worst devices do
     not count, as they throttled while they were measured.
     """
-    check_size(latency_ms, size)
     log_ms = np.log(latency_ms)
     typical, level = typical_pattern(log_ms)
     deviations = np.clip(log_ms - typical - level[:, None], -CLIPPED_AT, CLIPPED_AT)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast, overload
 
 from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
@@ -34,6 +34,7 @@ from latcast.registry import is_pattern, matched
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from latcast.kernels.kernel import Kernel
     from latcast.kernels.memory import Memory
     from latcast.predictors.platform_names import Named
 
@@ -253,7 +254,7 @@ def platforms_named(text: str) -> tuple[list[str], bool]:
 def what_to_name(text: str) -> str:
     """Return the middle of a message about a text that names no device: what it is, or is most like, and what to name instead."""
     from latcast.chips.chip_names import chip_of, chips_of, find
-    from latcast.chips.name_matching import names_another
+    from latcast.chips.name_matching import qualifies
     from latcast.devices.device_search import nearest_known
     from latcast.predictors.platform_names import read_name
 
@@ -277,7 +278,7 @@ def what_to_name(text: str) -> str:
     for place, length in ((place, length) for length in (1, 2) for place in range(len(words))):
         left_out = " ".join(words[place : place + length])
         rest = " ".join(words[:place] + words[place + length :])
-        if any(map(names_another, left_out.lower().split())):
+        if any(map(qualifies, left_out.lower().split())):
             continue  # without it, it is another device
         if not re.fullmatch(r"[a-z]+|\d+w|[a-z]+ v?\d+(\.\d+)+", left_out, re.I):
             continue
@@ -429,7 +430,7 @@ def predict(
         's10/tflite-2.10/gpu/fp16'
     """
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
-    found = [predictions[0] for _, predictions in predict_each([graph], on, breakdown=breakdown, conditions=conditions)]
+    found = [each.prediction for [each] in predict_each([graph], on, breakdown=breakdown, conditions=conditions)]
     return found[0] if is_one(on) else found
 
 
@@ -461,30 +462,38 @@ def predict_many(
         ['resnet18', 'mobilenet_v2']
     """
     graphs = read_models(models, ModelOptions(**options))
-    return [
-        found for _, predictions in predict_each(graphs, on, breakdown=breakdown, conditions=conditions) for found in predictions
-    ]
+    each = predict_each(graphs, on, breakdown=breakdown, conditions=conditions)
+    return [found.prediction for networks in each for found in networks]
+
+
+class PredictedNetwork(NamedTuple):
+    """A network where it runs, with its kernels there and its prediction."""
+
+    predictor: PlatformPredictor
+    kernels: Sequence[Kernel]
+    prediction: Prediction
 
 
 def predict_each(
     graphs: Sequence[Graph], on: On | Platforms, *, breakdown: bool, conditions: Conditions
-) -> Iterator[tuple[list[Found], list[Prediction]]]:
-    """Predict on each platform that is named: where each network runs, see :func:`placed`, and its prediction there.
+) -> Iterator[list[PredictedNetwork]]:
+    """Predict all networks on each platform that is named, each where it runs: see :func:`placed`.
 
     Platforms with the same rules share a workload, and none is in memory longer than needed.
     """
     workloads: list[tuple[list[int], Workload]] = []
     for each in placed(on, graphs):
-        predictions: dict[int, Prediction] = {}
+        predicted: dict[int, PredictedNetwork] = {}
         for found in {id(found): found for found in each}.values():
             predictor, places = load(found), [place for place, one in enumerate(each) if one is found]
             workload = next((known for of, known in workloads if of == places and known.rules == predictor.rules), None)
             if workload is None:
                 workload = Workload([graphs[place] for place in places], predictor.rules)
                 workloads.append((places, workload))
-            predicted = predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
-            predictions |= zip(places, predicted, strict=True)
-        yield each, [predictions[place] for place in range(len(graphs))]
+            predictions = predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
+            for place, kernels, prediction in zip(places, workload.kernels, predictions, strict=True):
+                predicted[place] = PredictedNetwork(predictor, kernels, prediction)
+        yield [predicted[place] for place in range(len(graphs))]
 
 
 @overload

@@ -17,10 +17,10 @@ from latcast.predictors.joint import (
     SharedErrors,
     error_correlation,
     joint_of,
-    predict_pair,
     probability_above,
     shared_parts,
 )
+from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
 from latcast.predictors.prediction import Coverage, Grade, Prediction
 from tests.predictors.test_device_forecast import MIXED
 
@@ -179,9 +179,10 @@ def test_kernels_in_another_number_are_another_network() -> None:
 def test_a_network_and_itself_differ_by_exactly_nothing(name: str) -> None:
     graph = read_model(name)
 
-    a, b, joint = predict_pair(load(CORE), graph, graph)
+    a, b = (PlacedNetwork.predicted(graph, load(CORE)) for _ in range(2))
+    joint = joint_latency(a, b)
 
-    assert a.latency_ms == b.latency_ms
+    assert a.prediction.latency_ms == b.prediction.latency_ms
     assert joint.difference_ms() == (0.0, 0.0)
     assert joint.growth_percent() == (0.0, 0.0)
     assert joint.faster_probability() == 0.5

@@ -84,10 +84,10 @@ class Words:
         place = self.starts.index(end)
         word, unit = self.words[place], "".join(self.words[place + 1 : place + 2])
         numbered = of_device and word.isdigit() and len(word) < 3 and self.words[place - 1].isalpha() and unit != "gb"
-        return self.attached[place] and (names_another(word) or numbered)
+        return self.attached[place] and (qualifies(word) or numbered)
 
 
-def names_another(word: str) -> bool:
+def qualifies(word: str) -> bool:
     """Return whether a word makes the name beside it another device's: "pro", "gen2", a maker, or the year of a model."""
     return word in _QUALIFIERS or word in _MAKERS or word.startswith("gen") or _YEAR.fullmatch(word) is not None
 

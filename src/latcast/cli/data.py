@@ -21,7 +21,7 @@ from latcast.tables import signed
 
 if TYPE_CHECKING:
     from latcast.datasets.importers import Imported, NetworkCheck
-    from latcast.records import Measurement
+    from latcast.records import Measurement, Reference
 
 BENCHMARK = "benchmark"
 """What stock tools printed, in place of a published dataset's name."""
@@ -307,18 +307,15 @@ def _import_outputs(
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
     """Return measurements with hand-written latencies in milliseconds; tools state their unit themselves."""
     from latcast.datasets.importers.benchmark_tools.stated import AS_STATED
-    from latcast.devices.latency_table import table_of
 
     stated = [item.statistic == AS_STATED for item in measurements]
     if not any(stated):
         if unit:
             raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=UNIT_OPTION)
         return tuple(measurements)
-    table = table_of(compress(measurements, stated))
-    latencies = {
-        name: {network: float(value) for network, value in zip(table.networks, row, strict=True) if value == value}
-        for name, row in zip(table.platforms, table.latency_ms, strict=True)
-    }
+    latencies: dict[str, dict[Reference, float]] = {}
+    for item in compress(measurements, stated):
+        latencies.setdefault(item.platform, {})[item.reference] = item.latency_ms or 0.0
     scale = milliseconds_of(unit, latencies, "the CSV file")
     return tuple(
         replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))

@@ -16,7 +16,6 @@ import numpy as np
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.kernel_predictor import feature_matrix
 from latcast.predictors.network_terms import size_lengths
@@ -150,17 +149,6 @@ def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
         latencies_ms(b, (shared - apart).ravel() / _level_deviations(b)),
         100 * LEVEL if a.level is None else a.level,
     )
-
-
-def predict_pair(
-    predictor: PlatformPredictor, a: Graph, b: Graph, *, breakdown: bool = False, conditions: Conditions = STEADY
-) -> tuple[Prediction, Prediction, JointLatency]:
-    """Predict two networks on one platform, each and together; equal networks differ by exactly 0.
-
-    Each is predicted by itself: in one product of matrices, equal rows may differ in the last digit.
-    """
-    [of_a], [of_b] = (predictor.predict_many([graph], breakdown=breakdown, conditions=conditions) for graph in (a, b))
-    return of_a, of_b, joint_of(of_a, of_b, float(error_correlation(predictor, [a, b])[0, 1]))
 
 
 def probability_above(found: Prediction, limit_ms: float) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from latcast.graph.ir import Graph
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.conditions import STEADY, Conditions
-from latcast.predictors.joint import JointLatency, latencies_ms, predict_pair
+from latcast.predictors.joint import JointLatency, error_correlation, joint_of, latencies_ms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
@@ -180,19 +180,24 @@ class JointPlatforms:
         return np.asarray((fastest / fastest.sum(axis=0)).mean(axis=1))
 
 
-def predict_both(
-    on: PlatformPredictor,
-    a: Graph,
-    b_on: PlatformPredictor,
-    b: Graph,
-    *,
-    breakdown: bool = False,
-    conditions: Conditions = STEADY,
-) -> tuple[Prediction, Prediction, JointLatency]:
-    """Predict two networks, each on its platform and both together; on one platform as :func:`predict_pair` does."""
-    if on is b_on:
-        return predict_pair(on, a, b, breakdown=breakdown, conditions=conditions)
-    [of_a], [of_b] = (
-        where.predict_many([graph], breakdown=breakdown, conditions=conditions) for where, graph in ((on, a), (b_on, b))
-    )
-    return of_a, of_b, JointPlatforms((of_a, of_b)).pair(0, 1)
+class PlacedNetwork(NamedTuple):
+    """A network on a platform, predicted by itself: in one product of matrices, equal rows may differ in the last digit."""
+
+    graph: Graph
+    predictor: PlatformPredictor
+    prediction: Prediction
+
+    @classmethod
+    def predicted(
+        cls, graph: Graph, predictor: PlatformPredictor, *, breakdown: bool = False, conditions: Conditions = STEADY
+    ) -> PlacedNetwork:
+        """Predict a network."""
+        [found] = predictor.predict_many([graph], breakdown=breakdown, conditions=conditions)
+        return cls(graph, predictor, found)
+
+
+def joint_latency(a: PlacedNetwork, b: PlacedNetwork) -> JointLatency:
+    """Join the latencies of two networks, on one platform or two; equal networks on one differ by exactly 0."""
+    if a.predictor is b.predictor:
+        return joint_of(a.prediction, b.prediction, float(error_correlation(a.predictor, [a.graph, b.graph])[0, 1]))
+    return JointPlatforms((a.prediction, b.prediction)).pair(0, 1)

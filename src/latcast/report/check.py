@@ -22,7 +22,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.conditions import STEADY, Bounded, Conditions, bounded_text
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint import probability_above
-from latcast.predictors.joint_platforms import predict_both
+from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.reading import read_toml
@@ -395,10 +395,11 @@ def check(
         if not names:
             raise LatcastError("a base needs platforms to be compared on")
         where = placed(NamedPlatforms(names, note), [base, *graphs])
+        bases = [PlacedNetwork.predicted(base, load(on_base)) for on_base, *_ in where]
         checks = [
-            _growth(graph, load(each[1 + place]), base, load(each[0]), max_growth, fail_above)
+            _growth(PlacedNetwork.predicted(graph, load(each[1 + place])), of_base, max_growth, fail_above)
             for place, graph in enumerate(graphs)
-            for each in where
+            for of_base, each in zip(bases, where, strict=True)
         ]
         return _report(checks, chain(*where), fail_above, refused)
     checks, platforms = list[Check](), list[Found]()
@@ -449,10 +450,8 @@ def _of_tier(
         yield _check(found, tier.name, MEMORY, tier.max_memory_mb, memory_mb, over, passed=not over)
 
 
-def _growth(
-    graph: Graph, on: PlatformPredictor, base: Graph, base_on: PlatformPredictor, max_growth: float, fail_above: float
-) -> Check:
-    of_base, found, joint = predict_both(base_on, base, on, graph)
+def _growth(network: PlacedNetwork, base: PlacedNetwork, max_growth: float, fail_above: float) -> Check:
+    of_base, found, joint = base.prediction, network.prediction, joint_latency(base, network)
     over = joint.probability_of_growth(max_growth)
     growth = 100 * (found.latency_ms / of_base.latency_ms - 1) if of_base.latency_ms > 0 else 0.0
     low, high = joint.growth_percent()

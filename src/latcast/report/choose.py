@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.drawing import drawn, pareto
 from latcast.errors import LatcastError, ModelError, abridged, one_line
-from latcast.forecast import On, Platforms, load, load_all, predict_each
+from latcast.forecast import On, Platforms, load_all, predict_each
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -290,13 +290,13 @@ def choose(
     if not allowed.any():
         raise LatcastError(f"none of {len(allowed)} candidates has at most {max_parameters:g} parameters; the fewest: "
                            f"{networks.parameters.min():.3g}")  # fmt: skip
-    unknown: dict[str, tuple[str, ...]] = {}
+    unknown: dict[str, list[str]] = {}
     for each in columns:
         for row in np.flatnonzero(allowed & np.isnan(each.kept_ms(certainty))).tolist():
             found = each.predictions[row]
             basis = found.condition_bases()[each.place]
             why = f"the latency {each.condition} on {found.platform} is not known ({basis})"
-            unknown[why] = (*unknown.get(why, ()), networks.names[row])
+            unknown.setdefault(why, []).append(networks.names[row])
             allowed[row] = False
     candidates = _candidates(networks, columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
     if graphs is None:
@@ -309,7 +309,8 @@ def choose(
     ]
     if (models is None) and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
         said.append("accuracies are those of the published weights, before quantising to 8 bits")
-    choice = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(dict.fromkeys(said)), unknown)
+    choice = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(dict.fromkeys(said)),
+                    {why: tuple(names) for why, names in unknown.items()})  # fmt: skip
     return replace(choice, warnings=(*choice.warnings, *_fallbacks(choice, predictors, graphs)))
 
 
@@ -417,11 +418,13 @@ def _own_columns(
 ) -> tuple[list[PlatformPredictor], list[_Column]]:
     """Return the platforms of the user's own candidates, and their columns."""
     predictors, columns = list[PlatformPredictor](), list[_Column]()
-    for where, predictions in predict_each(graphs, on, breakdown=False, conditions=conditions):
-        there = [load(each) for each in where]
-        memory = [memory_of(graph, at.rules, at.platform.precision) for graph, at in zip(graphs, there, strict=True)]
-        columns += _Column.of_each_condition(predictions, np.array([each.total_bytes for each in memory]))
-        predictors += there
+    for there in predict_each(graphs, on, breakdown=False, conditions=conditions):
+        memory_bytes = [
+            memory_of(graph, at.rules, at.platform.precision, kernels).total_bytes
+            for graph, (at, kernels, _) in zip(graphs, there, strict=True)
+        ]
+        columns += _Column.of_each_condition([each.prediction for each in there], np.array(memory_bytes))
+        predictors += [each.predictor for each in there]
     return predictors, columns
 
 

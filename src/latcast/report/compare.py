@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
 from latcast.forecast import On, Platforms, is_one, load, load_all, placed
-from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.conditions import STEADY, Conditions
-from latcast.predictors.joint_platforms import predict_both
-from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.report.alignment import KernelChange, align, diff_lines
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
@@ -238,18 +237,20 @@ def compare(
         ('pixel4/tflite-2.10/1large/int8', True)
     """
     first, second = (read_model(model, ModelOptions(**options)) for model in (a, a if b is None else b))
+    predicted = partial(PlacedNetwork.predicted, breakdown=True, conditions=conditions)
     if b is None:
         predictors = load_all(on, first)
         if len(predictors) < 2:
             raise LatcastError("one network on one platform, expected two platforms at least; or give a second network")
-        return [_compared(first, predictors[0], second, other, conditions) for other in predictors[1:]]
-    where = [map(load, each) for each in placed(on, [first, second])]
-    found = [_compared(first, mine, second, other, conditions) for mine, other in where]
+        mine, *others = (predicted(first, each) for each in predictors)
+        return [_compared(mine, other) for other in others]
+    where = placed(on, [first, second])
+    found = [_compared(predicted(first, load(mine)), predicted(second, load(other))) for mine, other in where]
     return found[0] if is_one(on) else found
 
 
-def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor, conditions: Conditions) -> Comparison:
-    of_a, of_b, joint = predict_both(on, a, b_on, b, breakdown=True, conditions=conditions)
+def _compared(a: PlacedNetwork, b: PlacedNetwork) -> Comparison:
+    of_a, of_b, joint = a.prediction, b.prediction, joint_latency(a, b)
     level = of_a.level if of_b.level is not None else None
     return Comparison(
         of_a.model, of_b.model, of_a.platform, of_b.platform, of_a.latency_ms, of_b.latency_ms, of_b.latency_ms - of_a.latency_ms,
