@@ -1,7 +1,7 @@
 """Methods that choose a signature: the networks whose latencies describe a phone (Ganesan et al. §III-C).
 
-Each sees the latencies of known phones alone, (phones, networks), complete, and returns ``size`` different columns, best first. The
-seed is for what is random.
+Each sees the latencies of known phones alone, (phones, networks), complete, and returns ``size`` different columns, best first.
+The seed is for what is random.
 """
 
 from __future__ import annotations
