@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast, overload
@@ -123,6 +121,8 @@ def platforms_meant(text: str, note: Note | None = None, precision: str = "") ->
         if found is None or not (found.taken or found.from_chip):
             if "/" in text:
                 raise  # with the nearest ids
+            from latcast.devices.naming_advice import what_to_name
+
             raise UnknownPlatformError(f"no predictor for '{text}'; {what_to_name(text)}; all: latcast platforms") from None
         if note is not None and found.note:
             note(found.note)
@@ -242,6 +242,8 @@ def platforms_named(text: str) -> tuple[list[str], bool]:
 
     named = read_name(text, known)
     if named is None:
+        from latcast.devices.naming_advice import what_to_name
+
         raise UnknownPlatformError(f"no platform of '{text}' is known; {what_to_name(text)}; all: latcast platforms")
     if not named.platforms:
         raise UnknownPlatformError(
@@ -249,58 +251,6 @@ def platforms_named(text: str) -> tuple[list[str], bool]:
             f"devices like it: latcast platforms --find '{named.device}'"
         )
     return [*named.platforms], named.alike
-
-
-def what_to_name(text: str) -> str:
-    """Return the middle of a message about a text that names no device: what it is, or is most like, and what to name instead."""
-    from latcast.chips.chip_names import chip_of, chips_of, find
-    from latcast.chips.name_matching import qualifies
-    from latcast.devices.device_search import nearest_known
-    from latcast.predictors.platform_names import read_name
-
-    known = platform_ids()
-    named = read_name(text, known)
-    has = [kind.upper() for kind in UNIT_KINDS if named and any(c.has(kind) for e in named.entries for c in chips_of(e))]
-    if named and has and not named.is_id:
-        return f"of {named.device} only the {' and '.join(has)} {'are' if len(has) > 1 else 'is'} known"
-    if text.lower() in OF_NO_DEVICE:
-        return (
-            f"'{text}' names no device; name one with its unit or runtime, as in 'Raspberry Pi 5 CPU' or 'Pixel 4 tflite gpu'; "
-            "this machine is local once latcast profile has measured it"
-        )
-    if found := find(text):
-        part = "part of the name" if found[0].by == "name" else f"the {found[0].by}"
-        such = ", ".join(each.name for each in found[:4])
-        many = f"{len(found)} devices and chips, such as {such}; name one" if len(found) > 1 else f"{such}; name that"
-        return f"'{text}' is {part} of {many}: latcast platforms --find '{text}'"
-    said = ""
-    words = text.split()
-    for place, length in ((place, length) for length in (1, 2) for place in range(len(words))):
-        left_out = " ".join(words[place : place + length])
-        rest = " ".join(words[:place] + words[place + length :])
-        if any(map(qualifies, left_out.lower().split())):
-            continue  # without it, it is another device
-        if not re.fullmatch(r"[a-z]+|\d+w|[a-z]+ v?\d+(\.\d+)+", left_out, re.I):
-            continue
-        if (named := read_name(rest, known)) is not None and any(each.exact for each in find(named.device)):
-            said = (
-                f"'{left_out}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision; "
-            )
-            break
-    if not said and (chip := chip_of(text)) is not None:
-        return f"of '{text}' the chip is known: '{chip.name}'; name that"
-    own = get_close_matches(text.lower(), {name.split("/")[0] for name in known}, cutoff=0.8)
-    near = dict.fromkeys((*own, *nearest_known(text)))
-    nearest = f"nearest devices and chips: {', '.join(near)}; " if near else ""
-    return f"{said}{nearest}name a device or chip, its unit and runtime"
-
-
-OF_NO_DEVICE = frozenset((
-    "android", "arm", "board", "cpu", "cuda", "desktop", "device", "edge", "gpu", "here", "host", "ios", "laptop", "linux",
-    "localhost", "mobile", "my computer", "my laptop", "my machine", "my phone", "npu", "phone", "smartphone", "this",
-    "this machine", "tpu", "windows", "x86",
-))  # fmt: skip
-"""Words that people write for a device without naming one."""
 
 
 def _id_of(found: Found) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from latcast.cli import main
-from latcast.cli.options import OF_LANGUAGE_MODELS, OF_NETWORKS
+from latcast.cli.model_kinds import OF_LANGUAGE_MODELS, OF_NETWORKS
 from latcast.llm.learned_prices import known_prices, save_added
 from tests.cli.conftest import Latcast
 from tests.llm.gguf_files import real_header

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import means_language_model
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 
@@ -44,7 +45,7 @@ def advise(
       latcast advise model.onnx --on "galaxy s10" --json
       latcast advise resnet50 --on 'pixel4/tflite-*/*/int8' --sure 90
     """
-    if options.means_language_model(model):
+    if means_language_model(model):
         raise LatcastError(f"'{model}' is a language model; expected a network; use latcast explain or latcast choose --llm")
     from latcast.report.advise import advise as advised
 

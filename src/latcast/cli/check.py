@@ -9,6 +9,7 @@ import typer
 from typer import Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import CHECK_FAILED, json_text, print_json, print_table, warn
 from latcast.cli.predict import warn_of
 from latcast.errors import LatcastError
@@ -70,7 +71,7 @@ def check(
       latcast check models/*.onnx --budget latcast.toml --format junit -o latcast.xml
       latcast check qwen2.5-1.5b:q4_0 --min-decode 10 --max-ttft 5s --on "snapdragon 8 gen 2"
     """
-    models, language = options.split_models(call, models, *(["--format"] if form in ("table", "json") else []))
+    models, language = split_models(call, models, *(["--format"] if form in ("table", "json") else []))
     if language:
         if models or not on or not (min_decode or max_ttft or max_memory):
             raise typer.BadParameter(

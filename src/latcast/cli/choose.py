@@ -10,6 +10,7 @@ import typer
 from typer import Argument, Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import (
     IN_TERMINAL,
     StageProgress,
@@ -89,7 +90,7 @@ def choose(
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
       latcast choose --llm --on s23 --min-decode 10 --max-ttft 5s --max-memory 3GB
     """
-    networks, language = options.split_models(call, models or [], llm=llm)
+    networks, language = split_models(call, models or [], llm=llm)
     if llm or language:
         if networks:
             raise typer.BadParameter(f"'{networks[0]}' is no language model; choose among networks without --llm")

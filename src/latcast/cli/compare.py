@@ -8,6 +8,7 @@ import typer
 from typer import Argument, Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
 from latcast.cli.predict import print_predictions, warn_of
 from latcast.predictors.conditions import STEADY, Conditions
@@ -47,7 +48,7 @@ def compare(
       latcast compare mobilenet_v2 --on pixel4/tflite-2.10/1large/fp32,pixel4/tflite-2.10/1large/int8
       latcast compare qwen2.5-1.5b:q4_0 a.gguf --on "snapdragon 8 gen 2"
     """
-    networks, language = options.split_models(call, [each for each in (a, b) if each])
+    networks, language = split_models(call, [each for each in (a, b) if each])
     if language and (networks or not b):
         raise typer.BadParameter(f"'{language[0]}' is a language model; expected another one to compare it with")
     if language and b:

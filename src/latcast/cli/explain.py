@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Context, Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
 from latcast.cli.predict import print_parts, print_predictions, print_top, warn_of
 from latcast.errors import LatcastError
@@ -54,7 +55,7 @@ def explain(
       latcast explain model.onnx --on local/litert --app
       latcast explain qwen2.5-1.5b:q4_k_m --on "galaxy s23 cpu"
     """
-    if options.split_models(call, [model])[1]:
+    if split_models(call, [model])[1]:
         from latcast.cli import language_models
 
         language_models.explain(model, on, (prompt, generate), quant, as_json=as_json)

@@ -11,6 +11,7 @@ import typer
 from typer import Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import for_each, milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
 from latcast.folders import made, measurements_folder, remember_measurements
@@ -74,7 +75,7 @@ def command(
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
       latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256
     """
-    models, language = options.split_models(call, models)
+    models, language = split_models(call, models)
     if start + bool(sustain) + bool(beside) > 1:
         raise typer.BadParameter("found several of --start, --sustain and --beside; measure under one of them at a time")
     from latcast.measure.settings import MeasurePlan

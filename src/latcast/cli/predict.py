@@ -10,6 +10,7 @@ import typer
 from typer import Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.predictors.conditions import STEADY, UNTIL_ANSWER, Conditions, bounded_text
 from latcast.predictors.prediction import KernelLatency, Prediction
@@ -58,7 +59,7 @@ def predict(
       latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --start --sustain 30m --fps 30
       latcast predict mobilenet_v2 --on local/onnxruntime --beside memory,compute:same
     """
-    models, language = options.split_models(call, models, "--breakdown")
+    models, language = split_models(call, models, "--breakdown")
     spoken: list[LanguagePrediction] = []
     failed = False
     if language:

@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Context, Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import print_json
 from latcast.cli.predict import print_predictions, warn_of
 from latcast.predictors.conditions import STEADY, Conditions
@@ -47,7 +48,7 @@ def report(
       latcast report model.tflite --on pixel4/tflite-2.10/gpu/fp16 --overlay latency.json
       latcast report qwen2.5-1.5b:q4_k_m --on "galaxy s23" -o report.html
     """
-    _, language = options.split_models(call, [model], "--output")
+    _, language = split_models(call, [model], "--output")
     if language:
         from latcast.cli import language_models
 

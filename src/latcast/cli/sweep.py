@@ -10,6 +10,7 @@ import typer
 from typer import Option
 
 from latcast.cli import options
+from latcast.cli.model_kinds import split_models
 from latcast.cli.output import (
     IN_TERMINAL,
     StageProgress,
@@ -60,7 +61,7 @@ def sweep(
       latcast sweep encoder.onnx --on local --shape 'ids=1,{16..512..16}' --shape 'mask=1,{16..512..16}'
       latcast sweep qwen2.5-1.5b:q4_0 --on "snapdragon 8 gen 2" --context 256..8192
     """  # fmt: skip
-    if options.split_models(call, [model])[1]:
+    if split_models(call, [model])[1]:
         from latcast.cli import language_models
 
         language_models.sweep(model, on, context or "256..4096", generate, as_json=as_json)
