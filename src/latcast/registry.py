@@ -20,9 +20,9 @@ from latcast.errors import LatcastError, UnknownNameError
 Plugin = TypeVar("Plugin")
 
 
-def nearest_names(name: str, known: list[str]) -> list[str]:
-    """Return the known names most similar to ``name``, best first, for "did you mean" messages."""
-    return difflib.get_close_matches(name, known, cutoff=0.3)
+def nearest_names(name: str, known: list[str], likeness: float = 0.3) -> list[str]:
+    """Return the known names most similar to ``name``, best first, for "did you mean" messages; ``likeness`` is from 0 to 1."""
+    return difflib.get_close_matches(name, known, cutoff=likeness)
 
 
 def beginning_with(text: str, names: Iterable[str]) -> list[str]:

@@ -452,6 +452,6 @@ def test_a_phone_is_not_taken_for_the_core_that_its_model_is_called_like() -> No
     assert find("Oppo A76") == ()
 
 
-@pytest.mark.parametrize("name", ["Motorola Moto G84", "TI TDA4VM"])
+@pytest.mark.parametrize("name", ["Motorola Moto G84", "TI TDA4VM", "Sophgo CV1800B", "Hailo Hailo-8"])
 def test_a_maker_before_a_name_that_lacks_it_is_understood(name: str) -> None:
     assert [each.exact for each in find(name)] == [True]

@@ -119,6 +119,7 @@ def test_a_text_that_names_nothing_is_answered_with_what_is_spelled_most_like_it
     assert find_devices("pixle 4") == []
     assert nearest_known("pixle 4")[0] == "Pixel 4"
     assert nearest_known("cortex-a67") == ["cortex-a7", "cortex-a78", "cortex-a77"]
+    assert nearest_known("Ring doorbell") == []
 
 
 def test_one_line_says_what_was_found() -> None:

@@ -150,6 +150,12 @@ class TestTables:
         assert found.notes == (f"{file}: what was measured on rpi5/tflite-2.17/cpu1/int8 is left out",)
         assert read(file, platform=replace(RPI5, precision="int8")) == {"resnet18": 40.0}
 
+    def test_a_precision_behind_a_name_is_the_platforms_unless_a_network_is_called_so(self, tmp_path: Path) -> None:
+        file = written(tmp_path, "model,latency_ms\nresnet34,105.5\nResNet-34 (INT8),40\nsqueezenet_int8,12\n")
+
+        assert read(file) == {"resnet34": 105.5}
+        assert read(file, platform=replace(RPI5, precision="int8")) == {"resnet34": 40.0, "ncnn_benchmark/squeezenet_int8": 12.0}
+
     def test_a_unit_that_the_table_states_is_not_asked_for_again(self, tmp_path: Path) -> None:
         for heading, latency_ms in (("latency_us", 105.5), ("latency_ms", 105.5), ("fps", 1e3 / 105500)):
             found = read_measured([written(tmp_path, f"model,{heading}\nresnet18,105500\n")], RPI5)

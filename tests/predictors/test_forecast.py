@@ -309,6 +309,7 @@ def test_units_on_which_nothing_was_measured_are_named_where_no_unit_is_said(tex
         ("pixel 4 toaster 2.14", "'toaster 2.14' says nothing of a platform of pixel 4"),
         ("jetson orin nano 15w", "'15w' says nothing of a platform of jetson orin nano"),
         ("raspberry pi 5 hailo", "of raspberry pi 5 only the CPU and GPU are known"),
+        ("ring doorbell", "no known name is like it; name its chip, or add it from a few timed networks"),
     ],
 )
 def test_a_text_that_names_no_device_is_answered_with_what_it_is_or_is_like(text: str, said: str) -> None:

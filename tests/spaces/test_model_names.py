@@ -16,6 +16,10 @@ from latcast.spaces.model_names import nearest_models
         ("ResNet50", "resnet50"),
         ("resnet_50", "resnet50"),
         ("ResNet-50", "resnet50"),
+        ("ResNet-50 (224x224)", "resnet50"),
+        ("resnet50@160", "resnet50_160"),
+        ("MobileNetV2 1.0", "mobilenet_v2"),
+        ("ShuffleNetV2 1.0x", "shufflenet_v2_x1_0"),
         ("resnet50v1.5", "resnet50"),
         ("microsoft/resnet-50", "resnet50"),
         ("MobileNet-V2", "mobilenet_v2"),
@@ -109,6 +113,18 @@ def test_another_size_or_network_is_not_taken_for_it(text: str) -> None:
 
 def test_models_are_listed_by_another_spelling_too() -> None:
     assert [network.name for network in models("ResNet-50")] == ["resnet50"]
+
+
+def test_a_precision_behind_a_name_is_said_to_be_the_platforms() -> None:
+    for name in ("MobileNetV2 (int8)", "mobilenet_v2_quant", "mobilenet_v2 float16"):
+        with pytest.raises(UnknownNameError, match=r"name it '(MobileNetV2|mobilenet_v2)', .* --on 'DEVICE (int8|fp16)'"):
+            model(name)
+
+
+def test_a_measured_network_is_of_the_collection_before_the_slash_which_a_patch_is_not_behind() -> None:
+    assert model("ViT-B/16", as_measured=True).name == "vit_base_16"
+    with pytest.raises(UnknownNameError):
+        model("nosuch/resnet18", as_measured=True)
     assert models("no such network") == []
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 BRANDS = frozenset(
     re.findall(
         r"\w+",
-        """allwinner amd amlogic ampere apple azure broadcom core dimensity dragonwing exynos geforce google helio hisilicon
-        huawei ingenic instinct intel kendryte kirin loongson mediatek microsoft motorola nvidia nxp oppo phytium qualcomm
-        quadro radeon renesas rockchip samsung snapdragon spacemit sunway tesla ti tiger unisoc vivo xeon xiaomi""",
+        """alibaba allwinner amd amlogic ampere apple aws axelera axera azure broadcom core dimensity dragonwing espressif exynos
+        geforce google hailo helio himax hisilicon huawei ingenic instinct intel kendryte kirin loongson marvell mediatek
+        microsoft motorola movidius nordic nvidia nxp oppo phytium qualcomm quadro radeon renesas rockchip samsung snapdragon
+        sophgo spacemit starfive stmicroelectronics sunway synaptics tesla ti tiger unisoc vivo xeon xiaomi""",
     )
 )
 """First words that people leave out of names."""

@@ -160,11 +160,15 @@ def _relation(mine: Chip, other: Chip, kind: str, unit: str) -> tuple[tuple[int,
     return ((3, 0), f"the same {kind.upper()} family, {family}") if family and family == other_family else None
 
 
+LEAST_LIKE = 0.7
+"""Likeness from which on a name may be meant: of two thousand, some is half like any ("Realme C21" like "Ambarella CV22")."""
+
+
 def nearest_known(text: str) -> list[str]:
-    """Return the names of devices, chips and their parts that are spelled most like a text."""
+    """Return the names of devices, chips and their parts that are spelled most like a text; none where none is like it."""
     known: dict[str, str] = {}
     for chip in chips().values():
         cores = [name for cluster in chip.cpu for name in (cluster.core, cluster.design)]
         known |= {name.lower(): name for name in (chip.name, *cores, chip.gpu, chip.npu) if name}
     known |= {name.lower(): name for name in devices()}
-    return [known[name] for name in nearest_names(text.lower(), list(known))]
+    return [known[name] for name in nearest_names(text.lower(), list(known), LEAST_LIKE)]

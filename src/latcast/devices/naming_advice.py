@@ -48,8 +48,9 @@ def what_to_name(text: str) -> str:
         return f"of '{text}' the chip is known: '{chip.name}'; name that"
     own = get_close_matches(text.lower(), {name.split("/")[0] for name in known}, cutoff=0.8)
     near = dict.fromkeys((*own, *nearest_known(text)))
-    nearest = f"nearest devices and chips: {', '.join(near)}; " if near else ""
-    return f"{said}{nearest}name a device or chip, its unit and runtime"
+    if not near:
+        return f"{said}no known name is like it; name its chip, or add it from a few timed networks (latcast device kit)"
+    return f"{said}nearest devices and chips: {', '.join(near)}; name a device or chip, its unit and runtime"
 
 
 OF_NO_DEVICE = frozenset((

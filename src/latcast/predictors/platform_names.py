@@ -40,6 +40,7 @@ _SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"(?:u?int|i)[ _-]?8|8[ _-]?bit|quanti[sz]ed|w8a8", "int8"),
         (r"\d+ ?gb(?: (?:of )?(?:ram|memory|storage))?|model [ab]", ""),  # which changes no latency
         (r"(?:android|i(?:pad)?os|macos|windows|linux|ubuntu|debian|raspbian)(?: \d+(?:\.\d+)*)?", ""),
+        (r"moto(?= (?:edge|one|razr))", "motorola"),
         (r"(macbook (?:pro|air)) 1[3-6](?:[ -]?inch)?", r"\1"),
         (r"(?:developer|development|dev|evaluation|starter) ?(?:kit|board)", ""),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,7 +128,8 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
     """Return the reference of a published network: "resnet50" of a family, "timm/convnext_tiny" of another space.
 
     Other spellings are read too, as :mod:`latcast.spaces.model_names` says. With ``as_measured``, a name means first the network
-    of pytorchcv that was measured on known phones, and then also any other network of pytorchcv or of ``iiswc20``.
+    of pytorchcv that was measured on known phones, and then also any other network of pytorchcv or of ``iiswc20``; a precision
+    behind the name is the platform's.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -137,13 +139,19 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
         >>> latcast.model("resnet18").space
         'resnet'
     """
-    from latcast.spaces.model_names import find_in_any_spelling, nearest_models
+    from latcast.spaces.model_names import find_in_any_spelling, nearest_models, split_precision
 
     found = find_model(name, as_measured=as_measured)
-    if found is None and not (as_measured and "/" in name):  # a measurement is of that collection's network
+    if found is None and not (as_measured and re.search("/[^0-9]", name)):  # a measurement is of that collection's network
         found = find_in_any_spelling(name)
     if found is not None:
         return found
+    bare, precision = split_precision(name)
+    if precision and as_measured:
+        return model(bare, as_measured=True)
+    if precision and find_in_any_spelling(bare) is not None:
+        where = f"its precision is the platform's: --on 'DEVICE {precision}'"
+        raise UnknownNameError(f"no published model is called '{name}'; name it '{bare}', {where}")
     nearest = ", ".join(nearest_models(name))
     raise UnknownNameError(
         f"no published model is called '{name}'; {f'nearest: {nearest}; ' if nearest else ''}all: latcast models"

@@ -49,10 +49,11 @@ def find_in_any_spelling(text: str) -> Reference | None:
     """Return the network that a name means, whatever its spelling; None where there is none.
 
     An organisation before a slash, a module before a point (``torchvision.models.resnet50``), the weights behind one
-    (``convnext_tiny.fb_in1k``) and a width of 1.0 are left out; a size at the end is that of the input.
+    (``convnext_tiny.fb_in1k``) and a width of 1.0 are left out; a size at the end (``@224``, ``(224x224)``) is that of the input.
     """
+    text = re.sub(r"[ _(@-]+(\d{2,4})(?:x\1)?\)?$", r"_\1", text)
     name = text.rpartition("/")[2]
-    without = (re.sub(r"[-_]1\.0(?=[-_]|$)", "", name), re.sub(r"^([a-z_]+\.)+(?=[a-z])", "", name), _WEIGHTS.sub("", name))
+    without = (re.sub(r"[-_ x]1\.0x?(?=[-_ ]|$)", "", name), re.sub(r"^([a-z_]+\.)+(?=[a-z])", "", name), _WEIGHTS.sub("", name))
     for each in dict.fromkeys((text, name, *without)):
         found = _known(_joined(each))
         if found is not None:
@@ -66,6 +67,25 @@ def find_in_any_spelling(text: str) -> Reference | None:
 
 _WEIGHTS = re.compile(r"\.[a-z0-9]+(?:_[a-z0-9]+)+$")
 """What timm writes behind a network's name for the data that its weights saw."""
+
+
+PRECISIONS: Mapping[str, str] = {
+    **dict.fromkeys(("fp32", "f32", "float32", "float"), "fp32"), **dict.fromkeys(("fp16", "f16", "float16", "half"), "fp16"),
+    **dict.fromkeys(("bf16", "bfloat16"), "bf16"), **dict.fromkeys(("int8", "i8", "uint8", "w8a8", "quant", "quantized"), "int8"),
+}  # fmt: skip
+"""Words that people write for precisions."""
+
+_PRECISE = re.compile(rf"(.*\w)[\s_.(-]+({'|'.join(PRECISIONS)})\)?", re.IGNORECASE)
+
+
+def split_precision(text: str) -> tuple[str, str]:
+    """Return a network's name without the precision behind it, and that precision: empty where there is none.
+
+    >>> split_precision("MobileNetV2 (INT8)"), split_precision("resnet50")
+    (('MobileNetV2', 'int8'), ('resnet50', ''))
+    """
+    found = _PRECISE.fullmatch(text)
+    return (found[1], PRECISIONS[found[2].lower()]) if found else (text, "")
 
 
 def _of_size(reference: Reference, pixels: int) -> Reference | None:

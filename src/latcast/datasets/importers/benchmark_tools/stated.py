@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from latcast.errors import DatasetError
 from latcast.reading import parse_json
 from latcast.runtimes.benchmark_tools.output import Line, Section, Timing, positive, read_all
+from latcast.spaces.model_names import PRECISIONS, split_precision
 
 HEADER = ("model", "latency_ms")
 """``model`` is a file, or the name of a network."""
@@ -34,11 +36,6 @@ _STATISTICS: Mapping[str, int] = {"median": 1, "p50": 1, "mean": 2, "average": 2
 
 _BESIDE = frozenset(("1", "frame", "frames", "image", "images", "in", "inference", "inferences", "per", "run", "second"))
 """Words that change nothing in the heading of a latency or rate."""
-
-_PRECISIONS: Mapping[str, str] = {
-    **dict.fromkeys(("fp32", "f32", "float32", "float"), "fp32"), **dict.fromkeys(("fp16", "f16", "float16", "half"), "fp16"),
-    **dict.fromkeys(("bf16", "bfloat16"), "bf16"), **dict.fromkeys(("int8", "i8", "uint8", "w8a8", "quantized"), "int8"),
-}  # fmt: skip
 
 _VALUE = re.compile(r"(?P<number>\S+?)(?: *(?:±|\+/?-) *[\d.,]+)? *(?P<unit>[a-zµμ]+)?")
 
@@ -191,8 +188,9 @@ def _timings(
             if row.get(name, "") != said.setdefault(name, row.get(name, "")):
                 found = f"found {name} '{row.get(name, '')}' after '{said[name]}'"
                 raise section.refused(f"{found}; expected one in a file: keep the rows of the device that is added", line)
-        if precision and precision.lower() not in _PRECISIONS:
-            known = ", ".join(dict.fromkeys(_PRECISIONS.values()))
+        precision = precision or split_precision(network)[1]
+        if precision and precision.lower() not in PRECISIONS:
+            known = ", ".join(dict.fromkeys(PRECISIONS.values()))
             raise section.refused(f"the precision is '{precision}'; expected {known}", line)
         if batch not in ("", "1"):
             raise section.refused(
@@ -205,12 +203,14 @@ def _timings(
         unit_ms = _UNITS.get(unit) if unit else columns.unit_ms
         number = positive(section, line, "the latency", value["number"], scale=unit_ms or 1.0)
         how = AS_STATED if unit_ms == 1 else f"{AS_STATED}, converted"
-        return Timing(network, line, number if unit_ms else 1e3 / number, how, precision=_PRECISIONS.get(precision.lower()))
+        return Timing(network, line, number if unit_ms else 1e3 / number, how, precision=PRECISIONS.get(precision.lower()))
 
     found = [each for each in read_all([(row[0], row) for row in rows], timing) if each is not None]
     if not found:
         raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
-    return found
+    # Beside rows that say their precision, one that does not is of real numbers.
+    usual = "fp32" if any(each.precision for each in found) else None
+    return [replace(each, precision=each.precision or usual) for each in found]
 
 
 def _separator(heading: str) -> str:
