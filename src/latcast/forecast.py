@@ -217,6 +217,9 @@ def _unmeasured_units(named: Named, known: Sequence[str]) -> str:
 
 def all_platforms_of(text: str) -> dict[str, On]:
     """Return all platforms that a text names by their ids; those of other devices stand in for the one that is named."""
+    if is_path_or_address(text):
+        found = resolve_platform(text)
+        return {_id_of(found): _loaded(found)}
     ids, alike = platforms_named(text)
     return {name: load(name).standing_in() if alike else name for name in ids}
 

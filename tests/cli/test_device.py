@@ -35,6 +35,31 @@ class TestAdd:
         assert any(each["activation_gb_per_s"] is not None for each in shown) == (precision != "unstated")
         assert any(each["gflop_per_s"] for each in shown)
 
+    @pytest.mark.parametrize(
+        ("option", "value", "reason"),
+        [
+            ("--unit", "cpux", "'cpux' is no unit; expected one such as cpu4"),
+            ("--unit", "4threads", "'4threads' is no unit"),
+            ("--chip", "Snapdragon 8 Gen 9", "no chip is called 'Snapdragon 8 Gen 9'; nearest: Snapdragon 8 Gen"),
+            ("--precision", "fp33", "'fp33' is not one of: fp32, fp16"),
+        ],
+    )
+    def test_what_is_no_unit_chip_or_precision_is_refused(
+        self, latcast: Latcast, tmp_path: Path, option: str, value: str, reason: str
+    ) -> None:
+        found = latcast(*ADD, option, value, "-o", tmp_path / "board.zip")
+
+        assert found.code == 2
+        assert reason in found.err
+
+    def test_units_are_read_in_any_case_and_a_bundle_is_advised_on(self, latcast: Latcast, tmp_path: Path) -> None:
+        bundle = tmp_path / "board.zip"
+        added = latcast("device", "add", "pixel6", "-u", "GPU", "-r", "tflite", "-p", "fp16", "-o", bundle, "--json").json
+
+        assert added["platform"] == "pixel6/tflite-unstated/gpu/fp16"
+        [advised] = latcast("advise", "resnet18", "--on", bundle, "--json").json["platforms"]
+        assert advised["platform"] == added["platform"]
+
     def test_an_added_device_keeps_the_id_of_its_measurements(self, latcast: Latcast, tmp_path: Path) -> None:
         platform, bundle = "my_board/tflite-2.16/cpu4/fp32", tmp_path / "board.zip"
         for file, latencies_ms in (("few", {"mobilenet_v2": 40.0}), ("others", {"resnet18": 120.0, "mnasnet1_0": 42.0})):

@@ -114,6 +114,11 @@ class TestGrades:
         assert new.why == "12.0 % off on 60 held out, of unseen kinds"
         assert known.expected_error_pct < 4.9 < new.expected_error_pct
 
+    def test_an_error_of_each_network_from_the_others_is_of_as_many_as_were_measured(self) -> None:
+        device = {"model": POSTERIOR, "mape": 20.0, "measurements": 10, TRAINING_KEYS: [str(place) for place in range(10)]}
+
+        assert graded(device, 0.5, 2.0, 90.0).why == "20.0 % off on 10 held out"
+
     def test_many_networks_held_out_count_more_than_the_width_and_few_less(self) -> None:
         many, few = (graded(card(60, 40.0, count), 0.9, 1.1, 90.0).expected_error_pct for count in (100, 2))
 

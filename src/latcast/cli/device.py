@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from latcast.cli.latency_unit import LatencyUnit, asked_unit
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
 from latcast.cli.platforms import coefficients_of
-from latcast.records import PUBLISHED_PRECISIONS
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Unit
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import NewDevice
@@ -33,12 +34,32 @@ Examples:
 """)
 
 
+def _unit(text: str) -> str:
+    text = text.lower() if text.isalnum() else text
+    unit = Unit.parse(text)
+    if unit.kind not in UNIT_KINDS or not (unit.cores or re.match(r"(cpu|gpu|npu)\d*(?![a-z0-9])", text)):
+        raise typer.BadParameter(f"'{text}' is no unit; expected one such as cpu4 (of four threads), 2large (cores), gpu or npu")
+    return text
+
+
+def _chip(text: str) -> str:
+    from latcast.chips.chip_names import chip_of
+    from latcast.devices.device_search import nearest_known
+
+    if text and chip_of(text, text) is None:
+        near = ", ".join(nearest_known(text))
+        raise typer.BadParameter(
+            f"no chip is called '{text}'{f'; nearest: {near}' if near else ''}; leave it out where it is not known"
+        )
+    return text
+
+
 @app.command()
 def add(
     name: Annotated[
         str, Argument(metavar="NAME", help="What the device is called; known names and chips tell more: pi5, pixel6.")
     ],
-    unit: Annotated[str, Option("--unit", "-u", help="What computes: cpu4, 2large, gpu, npu.")],
+    unit: Annotated[str, Option("--unit", "-u", help="What computes: cpu4, 2large, gpu, npu.", callback=_unit)],
     runtime: Annotated[str, Option("--runtime", "-r", help="What ran them, with its version where known: tflite-2.16.")],
     precision: Annotated[
         str,
@@ -67,7 +88,9 @@ def add(
             "edge-llm-bench. [default: nothing, only what is known of its chip]",
         ),
     ] = None,
-    chip: Annotated[str, Option("--chip", help="Its chip, where the device's name does not say: 'snapdragon 8 gen 3'.")] = "",
+    chip: Annotated[
+        str, Option("--chip", help="Its chip, where the device's name does not say: 'snapdragon 8 gen 3'.", callback=_chip)
+    ] = "",
     latency_unit: LatencyUnit = "",
     gpu_family: options.GpuFamilyName = "",
     device_model: Annotated[

@@ -48,7 +48,7 @@ def one_of(*names: str) -> Callable[[Value], Value]:
 
     def check(value: Value) -> Value:
         if value is not None and value not in known():
-            raise typer.BadParameter(f"'{value}' is not one of: {', '.join(known())}")
+            raise typer.BadParameter(f"'{value}' is not one of: {', '.join(filter(None, known()))}")
         return value
 
     return check

@@ -241,7 +241,7 @@ def _held_out_as(card: Mapping[str, Any], *, recalled: bool, new: bool) -> tuple
     found = [card] if new else [card.get("same_lineages"), card.get("random_networks"), card]
     for each in [card.get("networks_of_others"), *found] if recalled else found:
         if each and each.get("mape") is not None:
-            return float(each["mape"]), int(each.get("networks") or card.get("networks") or 1)
+            return float(each["mape"]), int(each.get("networks") or card.get("networks") or card.get("measurements") or 1)
     return None
 
 
