@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError
 from latcast.graph.operators import graph_macs
 from latcast.measure.labels import Label, label_error
 from latcast.predictors.metrics import judge
@@ -21,7 +20,6 @@ from latcast.records import Reference
 from latcast.search.constrained_search import NothingWithinLimitError, SearchPlan, search_encodings
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import SizeObjective
-from latcast.search.proxies import PROXIES
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.families.variants import round_channels, scaled_parameters
@@ -214,15 +212,13 @@ def _share(measured: Sequence[tuple[Pick, float]]) -> tuple[Cell, ...]:
 
 
 def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch: Watch = unwatched) -> PaperTable:
-    """MobileNets and what was searched under their latency: sizes, a zero-cost proxy and latency, for want of accuracy."""
+    """MobileNets and what was searched under their latency: sizes and latency, for want of accuracy."""
     rows: list[tuple[Cell, ...]] = []
     known = baselines()
     for name in known:
         for platform_name, accuracy, latency_ms, searched_accuracy, searched_ms in paper.TABLE_7[name]:
-            rows.append((f"paper: {platform_name}", name, name, None, None, None, None, latency_ms, accuracy))
-            rows.append(
-                (f"paper: {platform_name}", name, "OFA + LitePred", None, None, None, None, searched_ms, searched_accuracy)
-            )
+            rows.append((f"paper: {platform_name}", name, name, None, None, None, latency_ms, accuracy))
+            rows.append((f"paper: {platform_name}", name, "OFA + LitePred", None, None, None, searched_ms, searched_accuracy))
     for place, (platform, picks) in enumerate(platforms):
         watch(Stage("table 7", place / len(platforms)))
         for name, reference in known.items():
@@ -235,13 +231,12 @@ def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch:
     return PaperTable(
         "table 7", "MobileNets, and the networks of Once-for-all's space searched under their latency",
         (
-            "platform", "limit", "network", "million MACs", "million parameters", "naswot", "predicted ms", "measured ms",
-            "top-1 %",
+            "platform", "limit", "network", "million MACs", "million parameters", "predicted ms", "measured ms", "top-1 %",
         ),
         tuple(rows),
         (
             "Accuracy is missing for ours: neither Once-for-all's weights nor its accuracy predictor are at hand, so "
-            f"{OBJECTIVE} were searched for, and a zero-cost proxy (naswot, more is better) stands beside; neither is one.",
+            f"{OBJECTIVE} were searched for.",
             "The limit is the predicted latency of the MobileNet; 'upper bound' held the 90 % interval's upper bound to it.",
         ),
     )  # fmt: skip
@@ -250,15 +245,7 @@ def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch:
 def _described(platform: MeasuredPlatform, reference: Reference, latency_ms: float) -> tuple[Cell, ...]:
     graph = build(reference)
     sizes = (graph_macs(graph) / 1e6, graph.parameter_count / 1e6)
-    return (*sizes, _proxy(reference), latency_ms, platform.measured_ms(reference), None)
-
-
-def _proxy(reference: Reference) -> float | None:
-    """Return the proxy at the full size of images; None without torch."""
-    try:
-        return PROXIES.get("naswot").score(build(reference), seed=0)
-    except MissingExtraError:
-        return None
+    return (*sizes, latency_ms, platform.measured_ms(reference), None)
 
 
 AUTOFORMER = "autoformer"

@@ -101,19 +101,6 @@ def test_measured_picks_are_shown_beside_predictions(latcast: Latcast, made_up: 
     assert "could not be measured: made up" in found.err
 
 
-@pytest.mark.slow
-def test_a_zero_cost_proxy_is_searched_for_and_called_one(latcast: Latcast, made_up: Path) -> None:
-    pytest.importorskip("torch")
-    found = latcast(
-        "search", "nas_bench_201", "--on", made_up, "--max-latency-ms", 100, "--objective", "naswot", "--evaluations", 12,
-        "--population", 6, "--picks", 2, "--json",
-    )  # fmt: skip
-    assert found.code == 0, found
-    assert found.json["objective"] == "naswot"
-    assert found.json["evaluations"] >= 12
-    assert "'naswot' is a proxy at random weights, not an accuracy" in found.err
-
-
 def test_a_pattern_of_several_platforms_is_refused(latcast: Latcast, made_up: Path, home: Path) -> None:
     for name in ("a", "b"):
         (home / "bundles").mkdir(parents=True, exist_ok=True)

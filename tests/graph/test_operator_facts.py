@@ -30,7 +30,6 @@ EXCEPTIONS = {
     "graph/writers/onnx_qdq.py": "operators that ONNX Runtime's quantiser takes",
     "kernels/memory.py": "operators that ONNX Runtime's layout pass takes",
     "runtimes/*_kernels.py": "a runtime's own operators and names of operators",
-    "search/proxies.py": "activation functions of the networks that the proxies were published for",
     "spaces/synthetic/random_operators.py": "their order decides which networks a seed draws",
 }
 """Pattern of files to why they list three operators or more."""

@@ -46,8 +46,7 @@ def command(
         Option(
             "--objective",
             help="What to maximise: package.module:function of a network's parameters, a table (.csv or .json, with a column "
-            "accuracy), or, as a stand-in without training, not an accuracy, macs, parameters, or a zero-cost proxy: "
-            "grad_norm, jacob_cov, naswot, snip, synflow (torch).",
+            "accuracy), or a size in place of an accuracy: macs or parameters.",
         ),
     ] = "macs",
     confident: Annotated[
@@ -58,13 +57,8 @@ def command(
             "more often than not.",
         ),
     ] = True,
-    evaluations: Annotated[
-        int | None, Option("--evaluations", help="Networks to look at. [default: 20000; 400 by proxy]", min=1)
-    ] = None,
-    population: Annotated[
-        int | None,
-        Option("--population", help="Networks of a generation. [default: 200; 40 by proxy]", min=4),
-    ] = None,
+    evaluations: Annotated[int, Option("--evaluations", help="Networks to look at.", min=1)] = 20_000,
+    population: Annotated[int, Option("--population", help="Networks of a generation.", min=4)] = 200,
     picks: Annotated[int, Option("--picks", help="Best networks to list.", min=1)] = 10,
     measure: Annotated[bool, Option("--measure", help="Measure the picks here.")] = False,
     export: Annotated[
@@ -90,7 +84,6 @@ def command(
     from latcast.forecast import load_all
     from latcast.search.constrained_search import search
     from latcast.search.objective import SIZES
-    from latcast.search.proxies import PROXIES
     from latcast.search.result import check_measurable, measure_found
 
     check_plot(plot, as_json=as_json)
@@ -137,8 +130,6 @@ def command(
         warn("this bundle's interval is not calibrated, so its upper bound may be exceeded more often; use --measure to check")
     if objective in SIZES:
         warn(f"'{objective}' is a size, not an accuracy: --objective takes a function or a table of accuracies")
-    if objective in PROXIES:
-        warn(f"'{objective}' is a proxy at random weights, not an accuracy: train the picks before relying on their order")
     for each in measurements:
         if not each.ok:
             warn(f"{each.reference.name} could not be measured: {each.error}")

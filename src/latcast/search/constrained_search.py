@@ -23,7 +23,6 @@ from latcast.reading import read_json
 from latcast.records import SCHEMA_VERSION
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import Accuracy, CallableObjective, Objective, objective_named
-from latcast.search.proxies import PROXIES
 from latcast.search.result import Evaluated, SearchResult, no_networks, pareto_front
 from latcast.spaces.nas.member_kernels import SMALL_SPACE, keep_table
 from latcast.spaces.nas.segment_kernels import SegmentKernels
@@ -33,10 +32,6 @@ TOLD = 250
 
 POPULATION = 200
 EVALUATIONS = 20_000
-
-PROXY_POPULATION = 40
-PROXY_EVALUATIONS = 400
-"""Sizes of a search by a zero-cost proxy, which takes a tenth of a second or more for each network."""
 
 
 class NothingWithinLimitError(LatcastError):
@@ -73,8 +68,8 @@ def search(
     max_latency_ms: float,
     objective: str | Accuracy = "macs",
     confident: bool = True,
-    evaluations: int | None = None,
-    population: int | None = None,
+    evaluations: int = EVALUATIONS,
+    population: int = POPULATION,
     seed: int = 0,
     state: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
@@ -89,8 +84,8 @@ def search(
             :func:`latcast.search.objective.objective_named`.
         confident: Whether the limit is for the upper bound of the interval instead of the prediction, which networks exceed more
             often than not.
-        evaluations: Networks to look at; 20,000 where None, 400 by a zero-cost proxy.
-        population: Networks of a generation; 200 where None, 40 by a zero-cost proxy.
+        evaluations: Networks to look at.
+        population: Networks of a generation.
         seed: Of every random choice.
         state: File that an interrupted search is kept in and gone on with; where None, one in the user's cache, or none where the
             objective is a function.
@@ -110,13 +105,11 @@ def search(
         (True, True)
     """
     predictor = EncodingPredictor(load(on), space)
-    by_proxy = isinstance(objective, str) and objective in PROXIES
-    usual = (PROXY_EVALUATIONS, PROXY_POPULATION) if by_proxy else (EVALUATIONS, POPULATION)
-    plan = SearchPlan(max_latency_ms, confident, evaluations or usual[0], population or usual[1], seed)
+    plan = SearchPlan(max_latency_ms, confident, evaluations, population, seed)
     aim: Objective
     kept = None if state is None else Path(state)
     if isinstance(objective, str):
-        aim = objective_named(objective, predictor, seed)
+        aim = objective_named(objective, predictor)
         settings = {"space": space, "platform": predictor.predictor.platform.id, "objective": objective, **vars(plan)}
         kept = kept or default_state_path(settings)
     else:

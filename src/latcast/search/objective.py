@@ -1,6 +1,7 @@
-"""Objectives of a search: accuracy from a function or a table, or a stand-in without training: a size, a zero-cost proxy.
+"""Objectives of a search: accuracy from a function or a table, or a size in its place.
 
-Stand-ins are not accuracies: "macs" and "parameters" say only that larger members of a space tend to be better.
+Sizes are not accuracies: "macs" and "parameters" say only that larger members of a space tend to be better. Zero-cost proxies are
+no better stand-ins (White et al., "A deeper look at zero-cost proxies for lightweight NAS", ICLR blog track 2022).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import numpy as np
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.reading import parse_json, read_csv, read_json
 from latcast.search.encodings import EncodingPredictor
-from latcast.search.proxies import PROXIES, small_graph
 from latcast.spaces.nas.supernet import Supernet
 
 SIZES = ("macs", "parameters")
@@ -116,26 +116,13 @@ class TableObjective:
         return np.array([self._known[tuple(row)] for row in encodings.tolist()])
 
 
-def proxy_objective(name: str, supernet: Supernet, seed: int = 0) -> CallableObjective:
-    """Return a zero-cost proxy of members on small images; each member is looked at once.
-
-    Args:
-        name: In :data:`latcast.search.proxies.PROXIES`.
-        supernet: The space.
-        seed: Of weights, images and labels.
-    """
-    proxy = PROXIES.get(name)
-    return CallableObjective(name, lambda parameters: proxy.score(small_graph(supernet, parameters), seed), supernet)
-
-
-def objective_named(text: str, predictor: EncodingPredictor, seed: int = 0) -> Objective:
+def objective_named(text: str, predictor: EncodingPredictor) -> Objective:
     """Return the objective that the command line names.
 
     Args:
-        text: "macs" or "parameters"; a zero-cost proxy; "package.module:function", called with a member's JSON parameters; or
-            the path of a table (.csv, .json) of members with a column "accuracy" (another column: "table.csv:top1").
+        text: "macs" or "parameters"; "package.module:function", called with a member's JSON parameters; or the path of a table
+            (.csv, .json) of members with a column "accuracy" (another column: "table.csv:top1").
         predictor: Of the space.
-        seed: Of weights, images and labels of a proxy.
 
     Raises:
         UnknownNameError: None of these.
@@ -143,16 +130,13 @@ def objective_named(text: str, predictor: EncodingPredictor, seed: int = 0) -> O
     """
     if text in SIZES:
         return SizeObjective(text, predictor)
-    if text in PROXIES:
-        return proxy_objective(text, predictor.supernet, seed)
     file, _, column = text.rpartition(":") if ".csv:" in text or ".json:" in text else (text, "", VALUE_COLUMN)
     if Path(file).suffix in (".csv", ".json"):
         return table_objective(Path(file), predictor.supernet, column)
     module, colon, name = text.partition(":")
     if not colon:
         raise UnknownNameError(
-            f"no objective is called '{text}'; expected {' or '.join(SIZES)}, a zero-cost proxy ({', '.join(PROXIES.names())}), "
-            "package.module:function, or a .csv or .json table"
+            f"no objective is called '{text}'; expected {' or '.join(SIZES)}, package.module:function, or a .csv or .json table"
         )
     try:
         function = getattr(importlib.import_module(module), name)
