@@ -84,8 +84,9 @@ def _apple(row: Row) -> str:
 
 
 def _strix(row: Row) -> str:
+    """Return the platform of a backend in an early or a later release, of the builds 6021 to 6111: it doubled ROCm's prompts."""
     backend = "vulkan" if "vulkan" in row["runtime"] else "rocm"
-    return _platform("ryzen-ai-max-395", "llama.cpp", f"gpu+{backend}")
+    return _platform("ryzen-ai-max-395", f"llama.cpp-b{5863 if ' 5863 ' in row['runtime'] else 6077}", f"gpu+{backend}")
 
 
 TABLES: Mapping[str, Callable[[Row], str]] = {
