@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from latcast.chips.chip_table import chips, devices
@@ -20,6 +22,16 @@ def test_the_memory_of_a_graphics_card_is_its_own() -> None:
 def test_a_device_does_not_take_the_sizes_of_others_with_its_chip() -> None:
     assert usable_memory_gb("mac-m4", chips()["apple-m4"]) == pytest.approx({16: 9.6, 24: 14.4, 32: 19.2})
     assert usable_memory_gb("iPad Pro M4", chips()["apple-m4"]) == {}
+
+
+def test_a_size_that_the_user_states_is_the_only_one() -> None:
+    assert usable_memory_gb("MacBook Air M2", chips()["apple-m2"], "macbook air m2 16gb") == pytest.approx({16: 9.6})
+    assert usable_memory_gb("rtx-3060", chips()["rtx-3060"], "RTX 3060 8 GB") == {8: 8}
+
+
+def test_the_memory_of_this_machine_is_read() -> None:
+    (installed_gb,) = usable_memory_gb("local/llama.cpp/cpu1/unstated", None, "local/llama.cpp/cpu1/unstated")
+    assert installed_gb == pytest.approx(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, abs=0.1)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from latcast.chips.chip_names import devices_named
@@ -16,7 +17,7 @@ UNFIT = "does not fit"
 """Beginning of what :func:`misfit` says of a program that no size of memory holds."""
 
 
-def usable_memory_gb(device_text: str, chip: Chip | None) -> Mapping[float, float]:
+def usable_memory_gb(device_text: str, chip: Chip | None, said: str = "") -> Mapping[float, float]:
     """Return what an app can count on, in GB, of each size of memory that a device is sold with, the smallest first.
 
     Empty where the sizes are not known. A graphics card's memory is its own, all of which counts.
@@ -24,12 +25,21 @@ def usable_memory_gb(device_text: str, chip: Chip | None) -> Mapping[float, floa
     Args:
         device_text: As :func:`latcast.chips.chip_names.chip_of` reads it; a text that names no device means any with the chip.
         chip: Of the unit that computes.
+        said: What a user typed: a size in it, as in ``macbook air m2 16gb``, is the only one.
     """
     named = devices_named(device_text)
-    if chip is not None and not chip.cpu:
-        return {size: size for size in chip.ram_gb}
-    sizes = {size for each in named for size in each.ram_gb} if named or chip is None else set(chip.ram_gb)
-    return {size: MOST_OF_SHARED * size for size in sorted(sizes)}
+    own = chip is not None and not chip.cpu
+    if stated := re.search(r"\b(\d+) ?gb\b", said.lower()):
+        sizes = {float(stated[1])}
+    elif said.partition("/")[0] == "local":
+        from latcast.environment import host_environment
+
+        sizes = {round(size / 1e9, 1) for size in [host_environment()["memory_bytes"]] if size}
+    elif own or not named:
+        sizes = set(chip.ram_gb) if chip else set()
+    else:
+        sizes = {size for each in named for size in each.ram_gb}
+    return {size: size if own else MOST_OF_SHARED * size for size in sorted(sizes)}
 
 
 def misfit(takes_gb: float, usable_gb: Mapping[float, float]) -> tuple[str, ...]:

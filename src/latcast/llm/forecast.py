@@ -164,7 +164,7 @@ class _Forecast:
             chip = chips().get(self.prices.machines[name].chip)
             named = read_name(device, sorted(self.prices.machines))
             meant = [each.name for each in named.entries if isinstance(each, Device)] if named else []
-            usable = usable_memory_gb(meant[0] if meant else device, chip)
+            usable = usable_memory_gb(meant[0] if meant else device, chip, device)
             runtime = Platform.parse(name).runtime
             prefills = [prefill_quantities(model, self.prompt, 0, runtime) for _, model in models]
             reading, answering = self.prices.seconds("prefill", name, prefills), self.prices.seconds("decode", name, decodes)
