@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from latcast.chips.chip_names import nearest_known
 from latcast.devices import device_search
-from latcast.devices.device_search import FoundDevice, find_devices, nearest_known
+from latcast.devices.device_search import FoundDevice, find_devices
 from latcast.predictors.bundle_index import PlatformSummary
 from latcast.records import Platform
 

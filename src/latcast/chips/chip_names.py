@@ -13,6 +13,7 @@ from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
 from latcast.chips.name_matching import Words, is_telling, joined, ways_to_write, words_of
 from latcast.errors import LatcastError
 from latcast.records import UNIT_KINDS, Platform
+from latcast.registry import nearest_names
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,20 @@ def _found_by_part(wanted: str, *, whole: bool) -> tuple[Found, ...]:
 
 COPY = re.compile(r"(?<=[a-z0-9])\.\d+$")
 """The number of a device among those of one name in platform ids: "gm1901.2"."""
+
+
+LEAST_LIKE = 0.7
+"""Likeness from which on a name may be meant: of two thousand, some is half like any ("Realme C21" like "Ambarella CV22")."""
+
+
+def nearest_known(text: str) -> list[str]:
+    """Return the names of devices, chips and their parts that are spelled most like a text; none where none is like it."""
+    known: dict[str, str] = {}
+    for chip in chips().values():
+        cores = [name for cluster in chip.cpu for name in (cluster.core, cluster.design)]
+        known |= {name.lower(): name for name in (chip.name, *cores, chip.gpu, chip.npu) if name}
+    known |= {name.lower(): name for name in devices()}
+    return [known[name] for name in nearest_names(text.lower(), list(known), LEAST_LIKE)]
 
 
 def devices_named(text: str) -> tuple[Device, ...]:

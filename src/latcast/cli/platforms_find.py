@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from latcast.chips.chip_names import nearest_known
 from latcast.chips.chip_table import Chip
 from latcast.cli.output import print_json, print_table
-from latcast.devices.device_search import FoundDevice, NearPlatform, find_devices, nearest_known
+from latcast.devices.device_search import FoundDevice, NearPlatform, find_devices
 from latcast.errors import LatcastError, abridged
 
 MOST_FOUND = 3

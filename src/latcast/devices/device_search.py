@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from latcast.chips.chip_names import Found, chip_of, devices_named, find
-from latcast.chips.chip_table import Chip, CpuCluster, chips, devices
+from latcast.chips.chip_table import Chip, CpuCluster, devices
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import PlatformSummary, platforms
 from latcast.records import UNIT_KINDS
-from latcast.registry import nearest_names
 from latcast.tables import Rows, Tabular, plain_fields
 
 _KINDS = {"webgpu": "gpu", "wasm": "cpu"}
@@ -158,17 +157,3 @@ def _relation(mine: Chip, other: Chip, kind: str, unit: str) -> tuple[tuple[int,
     if part and part == other_part != family:
         return (2, 0), f"the same {kind.upper()}, {part}"
     return ((3, 0), f"the same {kind.upper()} family, {family}") if family and family == other_family else None
-
-
-LEAST_LIKE = 0.7
-"""Likeness from which on a name may be meant: of two thousand, some is half like any ("Realme C21" like "Ambarella CV22")."""
-
-
-def nearest_known(text: str) -> list[str]:
-    """Return the names of devices, chips and their parts that are spelled most like a text; none where none is like it."""
-    known: dict[str, str] = {}
-    for chip in chips().values():
-        cores = [name for cluster in chip.cpu for name in (cluster.core, cluster.design)]
-        known |= {name.lower(): name for name in (chip.name, *cores, chip.gpu, chip.npu) if name}
-    known |= {name.lower(): name for name in devices()}
-    return [known[name] for name in nearest_names(text.lower(), list(known), LEAST_LIKE)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from latcast.chips.chip_names import chip_of, chips_of, find
+from latcast.chips.chip_names import chip_of, chips_of, find, nearest_known
 from latcast.chips.name_matching import qualifies
-from latcast.devices.device_search import nearest_known
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_names import read_name
 from latcast.records import UNIT_KINDS

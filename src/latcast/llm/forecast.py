@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from latcast.chips.chip_names import chips_of
+from latcast.chips.chip_names import chips_of, nearest_known
 from latcast.chips.chip_table import Device, chips
 from latcast.chips.device_memory import misfit, usable_memory_gb
 from latcast.errors import ModelError, UnknownPlatformError
@@ -267,8 +268,9 @@ def language_platforms_meant(text: str, prices: LearnedPrices, weights: str = ""
         return (fit if is_pattern(text) else _best_measured(fit, prices)), prices
     named = read_name(text, known)
     if named is None:
-        here = "; latcast profile --runtime llama.cpp measures this machine" if text.startswith("local") else ""
-        raise UnknownPlatformError(f"no platform of language models is known as '{text}'; name a device or chip{here}")
+        here = "latcast profile --runtime llama.cpp measures this machine" if re.match("local|here$|this machine", text) else ""
+        near = here or f"name a device or chip, such as {', '.join(nearest_known(text)) or 'Galaxy S23'}"
+        raise UnknownPlatformError(f"no platform of language models is known as '{text}'; {near}")
     mine = _measured_on(named, known, prices)
     fit = [name for name in mine if runs(Platform.parse(name).runtime, weights)]
     if fit or (mine and (named.is_id or not named.entries)):

@@ -97,7 +97,7 @@ def prefill_quantities(
         ModelError: The model is not quantised, or its context is shorter.
     """
     require(model, prompt_tokens + cached_tokens)
-    tokens = prompt_tokens
+    tokens = -(-prompt_tokens // 32) * 32 if runtime.startswith("openvino") else prompt_tokens
     found: dict[Term, float] = defaultdict(float)
     last = ((model.layers - 1) * tokens + 1) / (model.layers * tokens) if runtime.startswith("llama.cpp") else 1.0
     for matrix in model.matrices:
