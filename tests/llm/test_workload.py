@@ -31,12 +31,24 @@ def test_a_prompt_multiplies_by_its_weights_and_sees_what_came_before() -> None:
     assert ("whole_head",) in prefill_quantities(model, 512, runtime="openvino-genai-2026.1")
 
 
-def test_weights_are_unpacked_once_for_each_batch_of_a_prompt() -> None:
+def test_weights_are_read_and_unpacked_once_for_each_batch_of_a_prompt() -> None:
     model = read_language_model("llama-3.1-8b:q8_0")
+    head_gb = 128_256 * 4096 * 8.5 / 8 / 1e9  # computed for the last token alone
+    one, two = (prefill_quantities(model, tokens)["weights", "q8_0"] for tokens in (512, 513))
+    assert two - head_gb == pytest.approx(2 * (one - head_gb))
     one, two = (prefill_quantities(model, tokens)["unpack", "q8_0"] for tokens in (512, 513))
     # All but the head, and of the last layer's feed-forward part a row of a batch.
     assert one == pytest.approx((8_030_261_248 - 2 * 128_256 * 4096 - 3 * 4096 * 14_336) / 1e9, rel=1e-3)
     assert two == pytest.approx(2 * one, rel=1e-3)
+
+
+def test_openvino_reads_weights_once_and_computes_in_32_tokens_at_a_time() -> None:
+    model = read_language_model("llama-3.1-8b:int4")
+    found, rounded = (prefill_quantities(model, tokens, runtime="openvino-2026.1") for tokens in (1025, 1056))
+    assert found == rounded
+    short = prefill_quantities(model, 32, runtime="openvino-2026.1")
+    weights = [term for term in found if term[0] == "weights"]
+    assert [found[term] for term in weights] == [short[term] for term in weights]
 
 
 def test_a_window_bounds_the_cache() -> None:

@@ -106,14 +106,13 @@ def prefill_quantities(
         once = matrix.role == "output"
         if once and runtime.startswith("openvino"):
             found["whole_head",] += 2 * matrix.rows * matrix.columns * tokens / 1e12
-        if not once:
-            part = last if matrix.role in FEED_FORWARD else 1.0
-            found[_by_type("multiply", matrix)] += 2 * matrix.rows * matrix.columns * matrix.used * tokens * part / 1e12
         batches = 1 if once or not runtime.startswith("llama.cpp") else -(-tokens // BATCH_TOKENS)
         read = 1.0 if once else min(matrix.stored, matrix.used * tokens / batches) * batches
-        if not once:
-            found["unpack", matrix.tensor_type] += matrix.rows * matrix.columns * read * part / 1e9
         found[_by_type("weights", matrix)] += bytes_of(matrix, read) / 1e9
+        if not once:
+            part = matrix.rows * matrix.columns * (last if matrix.role in FEED_FORWARD else 1.0)
+            found[_by_type("multiply", matrix)] += 2 * part * matrix.used * tokens / 1e12
+            found["unpack", matrix.tensor_type] += part * read / 1e9
     for layers in model.attention:
         seen = _tokens_seen(tokens, cached_tokens, layers.window)
         size = "128" if layers.key_size in (64, 128) and layers.value_size else "256" if layers.key_size == 256 else "odd"
