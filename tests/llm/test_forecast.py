@@ -61,6 +61,8 @@ def test_costs_of_a_token_add_up():
         ("qwen2.5-1.5b:q4_0", "iphone 15 pro npu", r"found 'npu'.*expected llama.cpp \(cpu, gpu\)"),
         ("qwen2.5-1.5b:q4_0", "s23 fp16 gpu", "found the precision 'fp16'.*NAME:q4_0"),
         ("qwen2.5-1.5b:q4_0", "local", "latcast profile --runtime llama.cpp"),
+        ("qwen2.5-1.5b:q4_0", "here", "latcast profile --runtime llama.cpp"),
+        ("qwen2.5-1.5b:q4_0", "galxy s23", "such as Galaxy S23"),
         ("qwen2.5-1.5b:q4_0", "galaxy 5000 ultra", "name a device or chip"),
     ],
 )
