@@ -35,7 +35,7 @@ LONGER, LONGEST_HELD_OUT = "longer context", 8.0
 """Row of half-widths of prompts and contexts longer than those measured; and how many times the longest one measured the lengths
 are up to which they were held out."""
 
-SCHEMA = 5
+SCHEMA = 6
 """Version of the files of prices: it changes with their form and with the effects of a price."""
 
 ALL_KINDS = ""
