@@ -183,27 +183,18 @@ def test_a_prediction_is_drawn_to_the_line_by_its_share(prices) -> None:
     assert parts["kernel",] / own["kernel",] == pytest.approx(sum(parts.values()) / sum(own.values()))
 
 
-def test_the_fewer_lineages_an_interval_rests_on_the_wider_it_is(prices) -> None:
+def test_the_fewer_lineages_of_a_kind_the_more_its_interval_borrows_from_all_kinds(prices) -> None:
     def wide(names: int) -> float:
         judged = [
-            HeldOut(
-                phase,
-                MEASUREMENTS[0],
-                "lineage",
-                0,
-                "cpu-arm",
-                FAMILIAR,
-                1.0,
-                float(np.exp(error)),
-                None,
-                f"{number % names}",
-            )
+            HeldOut(phase, MEASUREMENTS[0], "lineage", 0, kind, FAMILIAR, 1.0, float(np.exp(error)), None, f"{kind} {name}")
             for phase in ("prefill", "decode")
-            for number, error in enumerate(np.linspace(-0.2, 0.2, 40))
+            for kind, error, lineages in (("cpu-arm", 0.1, names), ("gpu-vulkan", 0.4, 60))
+            for name in range(lineages)
         ]
         return with_widths(prices, judged).widths["decode"][FAMILIAR]["cpu-arm"][0]
 
-    assert wide(2) > 1.1 * wide(20) > 0.18
+    assert 0.4 > wide(3) > ((0.1**2 + 0.4**2) / 2) ** 0.5  # three of its own and three borrowed, and few at that
+    assert wide(3) > wide(12) > 0.1
 
 
 def test_a_gpu_leaves_weights_of_types_that_it_lacks_to_the_cpu_and_pays_for_the_passing() -> None:
@@ -270,11 +261,12 @@ def test_few_pairs_are_drawn_to_the_line_as_other_units_say_and_known_platforms_
     judged = [
         *(off_by_a_third("3 pairs", f"gpu-{chip}", chip) for chip in range(5)),
         *(off_by_a_third(FAMILIAR, "gpu-1", chip) for chip in range(5)),
+        *(off_by_a_third(FAMILIAR, "gpu-2", chip) for chip in range(4)),
         *(off_by_a_third("0 pairs", "gpu-1", chip) for chip in range(5)),
     ]
     shares = with_widths(prices, [*judged, *(replace(each, phase="prefill") for each in judged)]).shares["decode"]
 
-    assert shares == {KNOWN: {"gpu-1": 0.5}, "1 pairs": {}, "3 pairs": {"gpu": 0.5}}
+    assert shares == {KNOWN: {"gpu": 0.5, "gpu-1": 0.5}, "1 pairs": {}, "3 pairs": {"gpu": 0.5}}  # of gpu-2 too few are known
 
 
 def test_a_kind_that_is_worse_than_all_keeps_its_own_interval(prices) -> None:
