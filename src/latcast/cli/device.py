@@ -43,8 +43,7 @@ def _unit(text: str) -> str:
 
 
 def _chip(text: str) -> str:
-    from latcast.chips.chip_names import chip_of
-    from latcast.devices.device_search import nearest_known
+    from latcast.chips.chip_names import chip_of, nearest_known
 
     if text and chip_of(text, text) is None:
         near = ", ".join(nearest_known(text))
