@@ -167,6 +167,6 @@ def test_no_prediction_is_faster_than_the_memory_or_slower_to_read_than_to_answe
     (fast,) = predict_language_model("llama-3.3-70b:f16", "rtx 4070 laptop")
     assert fast.decode_tokens_per_s * 139 <= 256  # GB of weights, GB/s
     (slow,) = predict_language_model("llama-3.1-8b:f16", "jetson orin nano cpu")
-    assert slow.prefill_tokens_per_s >= slow.decode_tokens_per_s
+    assert slow.prefill_tokens_per_s >= slow.decode_tokens_per_s * (1 - 1e-12)  # of sums in another order
     (small,) = predict_language_model("gemma-3-270m:q4_0", "jetson nano gpu")
     assert small.prefill_tokens_per_s * 2 * 0.1e9 < 0.4719e12  # products of 0.1 billion weights in layers, of 472 GFLOPS in half
