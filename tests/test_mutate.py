@@ -35,7 +35,7 @@ def test_a_fault_changes_one_place_and_no_wording(mutate: ModuleType) -> None:
 
     changed = {(fault.function, fault.kind) for fault in faults}
     assert ("", "operator_number") in changed  # a constant of the module
-    assert ("unit_mismatch", "operator_swap_op") in changed
+    assert ("mismatch_of", "operator_swap_op") in changed
     for fault in faults:
         removed = [line for line in fault.diff.splitlines() if line.startswith("-")]
         assert len(removed) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.data_variants import export, rounds, sample, variants
-from latcast.cli.latency_unit import UNIT_OPTION, LatencyUnit, milliseconds_of
+from latcast.cli.latency_unit import UNIT_OPTION, LatencyUnit
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.errors import abridged
@@ -21,7 +20,7 @@ from latcast.tables import signed
 
 if TYPE_CHECKING:
     from latcast.datasets.importers import Imported, NetworkCheck
-    from latcast.records import Measurement, Reference
+    from latcast.records import Measurement
 
 BENCHMARK = "benchmark"
 """What stock tools printed, in place of a published dataset's name."""
@@ -305,23 +304,18 @@ def _import_outputs(
 
 
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
-    """Return measurements with hand-written latencies in milliseconds; tools state their unit themselves."""
+    """Return measurements in milliseconds, where a table that people wrote does not say that it is in another unit."""
     from latcast.datasets.importers.benchmark_tools.stated import AS_STATED
+    from latcast.devices.latency_units import MILLISECONDS
 
-    stated = [item.statistic == AS_STATED for item in measurements]
-    if not any(stated):
-        if unit:
-            raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=UNIT_OPTION)
-        return tuple(measurements)
-    latencies: dict[str, dict[Reference, float]] = {}
-    for item in compress(measurements, stated):
-        latencies.setdefault(item.platform, {})[item.reference] = item.latency_ms or 0.0
-    scale = milliseconds_of(unit, latencies, "the CSV file")
+    if unit and not any(item.statistic == AS_STATED for item in measurements):
+        raise typer.BadParameter("only the latencies of a table can be of another unit", param_hint=UNIT_OPTION)
+    scale = MILLISECONDS[unit or "ms"]
     return tuple(
         replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))
-        if is_stated
+        if scale != 1 and item.statistic == AS_STATED
         else item
-        for item, is_stated in zip(measurements, stated, strict=True)
+        for item in measurements
     )
 
 

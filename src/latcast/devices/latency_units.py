@@ -11,23 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
-from latcast.devices.device_model import DeviceModel
-from latcast.errors import LatcastError
-from latcast.kernels.kernel import Kernel
-from latcast.kernels.rules import load_rules
-from latcast.predictors.network_features import NetworkFeatures
-from latcast.records import Platform, Reference
-from latcast.spaces.measured_only import can_build
-
 MILLISECONDS: Mapping[str, float] = {"ms": 1.0, "s": 1e3, "us": 1e-3}
 """Milliseconds in each unit that latencies may be stated in."""
 
 MISMATCH_FACTOR = 100.0
 """A device is asked about that is so many times faster or slower than the typical known one."""
-
-MOST_COMPARED = 10
-"""Networks: building one takes a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -47,37 +35,6 @@ class UnitMismatch:
             f"{factor:,.0f} times {'below' if below else 'above'} those of the typical known device, as "
             f"{'seconds' if below else 'microseconds'} taken for milliseconds would be"
         )
-
-
-def unit_mismatch(model: DeviceModel, platform: str, measured: Mapping[Reference, float]) -> UnitMismatch | None:
-    """Return why latencies are hardly milliseconds; None where they may be, or nothing can be compared.
-
-    Args:
-        model: Of known devices.
-        platform: Where the networks were measured.
-        measured: What is taken for milliseconds.
-    """
-    parsed = Platform.parse(platform)
-    rules = load_rules(RULES)
-    kernels: list[tuple[Kernel, ...]] = []
-    stated_ms: list[float] = []
-    try:
-        kind = kind_of(parsed, {})
-    except LatcastError:
-        return None
-    for reference, value in measured.items():
-        if len(kernels) < MOST_COMPARED and can_build(reference):
-            try:
-                kernels.append(network_kernels(reference, rules))
-            except LatcastError:
-                continue  # whoever needs the network says why it cannot be built
-            stated_ms.append(value)
-    if not kernels:
-        return None
-    features = NetworkFeatures.of(kernels)
-    nothing = model.described(features.rows(np.zeros(0, dtype=int)))
-    typical = model.forecast(kind, covariates_of(parsed, kind), nothing, np.zeros(0))
-    return mismatch_of(np.array(stated_ms), np.exp(typical.of_sums(typical.sums(features))[0]))
 
 
 def mismatch_of(stated_ms: np.ndarray, typical_ms: np.ndarray) -> UnitMismatch | None:
