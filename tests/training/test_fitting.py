@@ -27,7 +27,7 @@ from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor, See
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build, model
-from latcast.training.fitting import EVERYTHING, LEARN_FROM, NOTHING, PRICES, Trainer, kernel_term_names
+from latcast.training.fitting import LEARN_FROM, Trainer, kernel_term_names
 from latcast.training.from_store import trained_with_card
 from latcast.training.samples import KernelObservation, NetworkSample, TrainingData, lineages_of, restrict
 from tests.predictors.made_up_platform import RULES, TRUTH
@@ -123,7 +123,7 @@ class TestEachSource:
         trainer, held_out = Trainer(PLATFORM, RULES).chosen(warmed, _lineages(warmed))
         predictor = trainer.fit(warmed)
 
-        assert trainer.coldness_in != NOTHING
+        assert trainer.by_coldness
         without = Trainer(PLATFORM, RULES).held_out(warmed)
         assert errors(held_out.latency_ms, warmed.networks).mean() < errors(without.latency_ms, warmed.networks).mean()
         assert share[min(share, key=lambda key: share[key])] < 0.6 < 0.9 < max(share.values())
@@ -139,7 +139,7 @@ class TestEachSource:
     def test_a_gpus_kernels_take_as_long_in_any_network(self, data: TrainingData) -> None:
         platform = Platform.parse("local/onnxruntime-1.31/gpu/fp32")
 
-        assert Trainer(platform, RULES, model="analytical").chosen(data, _lineages(data))[0].coldness_in == NOTHING
+        assert Trainer(platform, RULES, model="analytical").chosen(data, _lineages(data))[0].by_coldness is False
 
     def test_no_coldness_is_kept_where_kernels_do_not_show_any(self, data: TrainingData) -> None:
         trainer = Trainer(PLATFORM, RULES, model="analytical")
@@ -150,18 +150,8 @@ class TestEachSource:
         assert held_out.latency_ms.tolist() == trainer.held_out(data).latency_ms.tolist()
         assert chosen.fit(data).network.coldness is None
 
-    def test_a_regressor_that_does_not_see_coldness_leaves_it_to_the_prices(self, data: TrainingData) -> None:
-        predictor = Trainer(PLATFORM, RULES, coldness_in=PRICES).fit(data)
-        conv, rows = predictor.kernels["conv"], KernelTable.of([data.networks[0].kernels]).configurations["conv"]
-
-        by_level = conv.latency_by_coldness_ms(predictor.analytical, rows, np.array([0.0, 0.5, 1.0]))
-
-        assert by_level[2] == pytest.approx(conv.latency_ms(predictor.analytical, rows))
-        # Prices are linear in the coldness, and what a regressor adds is a factor.
-        assert by_level[1] == pytest.approx((by_level[0] + by_level[2]) / 2)
-
     def test_to_a_regressor_all_networks_of_more_than_four_milliseconds_are_as_cold(self, data: TrainingData) -> None:
-        predictor = Trainer(PLATFORM, RULES, coldness_in=EVERYTHING).fit(data)
+        predictor = Trainer(PLATFORM, RULES, by_coldness=True).fit(data)
         conv, rows = predictor.kernels["conv"], KernelTable.of([data.networks[0].kernels]).configurations["conv"]
         levels = np.array([0.25, 0.75, 0.9, 1.0])
 

@@ -296,7 +296,6 @@ def fit_kernel_predictor(
     analytical: AnalyticalTerms,
     *,
     coldness: np.ndarray | None = None,
-    sees_coldness: bool = True,
     model: str = ANALYTICAL_GBDT,
     seed: int = 0,
 ) -> KernelPredictor:
@@ -307,14 +306,13 @@ def fit_kernel_predictor(
         configurations: (samples, fields).
         latency_ms: (samples,).
         analytical: Terms already fitted to these samples.
-        coldness: (samples,); 1 where None.
-        sees_coldness: Whether it is a feature, too.
+        coldness: (samples,), a feature, too; 1 and none where None.
         model: One of :func:`kernel_models`.
         seed: For bootstrap and shuffling.
     """
     kind = kernel_type(name)
     low, high = configurations.min(axis=0), configurations.max(axis=0)
-    names = (*feature_names(kind), COLDNESS) if coldness is not None and sees_coldness else feature_names(kind)
+    names = feature_names(kind) if coldness is None else (*feature_names(kind), COLDNESS)
     at = 1.0 if coldness is None else coldness
     regressor: Regressor | None = None
     if model != ANALYTICAL and len(latency_ms) >= FEW_SAMPLES:

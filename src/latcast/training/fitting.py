@@ -64,9 +64,6 @@ MOST_ERROR = 0.5
 
 LEARN_FROM = ("operators", "kernels", "networks")
 
-NOTHING, PRICES, EVERYTHING = COLDNESS_IN = ("nothing", "prices", "prices and regressors")
-"""Parts of a kernel's predictor that may depend on coldness, in the order in which they are tried."""
-
 
 def chosen_model(learn_from: str, model: str | None = None) -> str:
     """Return the model of kernel types: as asked for, or, where None, as suits what is learned from.
@@ -103,7 +100,7 @@ class Trainer:
         learn_from: One of :data:`LEARN_FROM`.
         model: How a kernel type is modelled, see :func:`chosen_model`.
         seed: For every random choice.
-        coldness_in: One of :data:`COLDNESS_IN`; :meth:`chosen` finds which.
+        by_coldness: Whether what a kernel takes depends on how cold its network leaves the caches; :meth:`chosen` finds out.
     """
 
     platform: Platform
@@ -111,7 +108,7 @@ class Trainer:
     learn_from: str = "operators"
     model: str | None = None
     seed: int = 0
-    coldness_in: str = NOTHING
+    by_coldness: bool = False
 
     def fit(self, data: TrainingData) -> PlatformPredictor:
         """Return a predictor trained on all samples."""
@@ -153,8 +150,8 @@ class Trainer:
     def chosen(self, data: TrainingData, groups: Sequence[str]) -> tuple[Trainer, HeldOut]:
         """Return the trainer whose kernels depend on coldness where that helps, with its predictions of networks held out.
 
-        What is tried later in :data:`COLDNESS_IN` has to be better on whole networks by more than a standard error of the mean
-        difference. On a GPU nothing is tried: its kernels take as long in short networks as in long ones.
+        It has to be better on whole networks by more than a standard error of the mean difference. On a GPU it is not tried:
+        kernels there take as long in short networks as in long ones.
 
         Args:
             data, groups: As for :meth:`held_out`.
@@ -165,22 +162,18 @@ class Trainer:
         def errors(found: HeldOut) -> np.ndarray:
             return np.minimum(np.abs(found.latency_ms / actual_ms - 1), MOST_ERROR)[whole if whole.any() else ~whole]
 
-        best = replace(self, coldness_in=NOTHING)
-        held_out = best.held_out(data, groups)
+        without, with_coldness = replace(self, by_coldness=False), replace(self, by_coldness=True)
+        held_out = without.held_out(data, groups)
         if self.learn_from != "operators" or unit_kind(self.platform.unit) == "gpu":
-            return best, held_out
-        for coldness_in in (PRICES, EVERYTHING):
-            trainer = replace(self, coldness_in=coldness_in)
-            found = trainer.held_out(data, groups)
-            gain = errors(held_out) - errors(found)
-            if gain.mean() > gain.std() / np.sqrt(len(gain)):
-                best, held_out = trainer, found
-        return best, held_out
+            return without, held_out
+        found = with_coldness.held_out(data, groups)
+        gain = errors(held_out) - errors(found)
+        return (with_coldness, found) if gain.mean() > gain.std() / np.sqrt(len(gain)) else (without, held_out)
 
     @property
     def _coldness(self) -> Coldness | None:
         """Return how caches cool down; None where that does not count."""
-        return None if self.coldness_in == NOTHING else Coldness()
+        return Coldness() if self.by_coldness else None
 
     def _sums(self, predictor: PlatformPredictor, networks: Sequence[NetworkSample]) -> tuple[np.ndarray, list[str]]:
         """Return each network's kernel latencies summed by type, without calibration terms, at its coldness."""
@@ -219,7 +212,6 @@ class Trainer:
                 found.latency_ms,
                 analytical,
                 coldness=found.coldness if coldness else None,
-                sees_coldness=self.coldness_in == EVERYTHING,
                 model=model,
                 seed=self.seed,
             )
