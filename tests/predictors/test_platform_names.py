@@ -139,6 +139,7 @@ def test_what_names_no_device_or_too_many_is_refused(text: str) -> None:
         ("half precision on the Pixel 4's GPU with TensorFlow Lite", {"pixel4/tflite-2.10/gpu/fp16"}),
         ("PIXEL4/TFLite/GPU/FP16", {"pixel4/tflite-2.10/gpu/fp16"}),
         ("litert 2large float32 samsung galaxy s10", {"s10/tflite-2.10/2large/fp32"}),
+        ("tflite int8 pixel 4 1med1large", {"pixel4/tflite-2.10/1large1med/int8"}),
         (
             "raspberry pi 5 cpu 4 threads",
             {f"raspberry-pi-5-broadcom-bcm2712/ncnn-unstated/cpu4/{precision}" for precision in ("fp32", "int8")},

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import permutations
 
 from latcast.chips.chip_names import COPY, chip_of, chips_of, devices_named, find, same_unit
 from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
@@ -171,10 +172,11 @@ def words_of_platform(platform_id: str) -> frozenset[str]:
     unit = Unit.parse(platform.unit)
     runtimes = names_of_runtime(platform.runtime)
     sizes = {size for _, size in unit.cores}
+    in_any_order = ("".join(f"{count}{size}" for count, size in order) for order in permutations(unit.cores))
     return frozenset(
         {
             *runtimes, *(f"{name}-{platform.runtime_version}" for name in runtimes), platform.runtime_version, platform.precision,
-            unit.kind, f"{unit.kind}{unit.threads}", platform.unit, *platform.unit.split("+"), *sizes,
+            unit.kind, f"{unit.kind}{unit.threads}", platform.unit, *platform.unit.split("+"), *sizes, *in_any_order,
             *(["big"] if "large" in sizes else ["little"] if sizes == {"small"} else []),
         }
     )  # fmt: skip
