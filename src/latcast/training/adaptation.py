@@ -73,6 +73,9 @@ FEWEST_CALIBRATION = 10
 ADAPTED, TRAINED, NEAREST = "adapted", "trained as by latcast train", "nearest, calibrated"
 """The ways between which networks held out decide; the last but for overhead and factors by type is the pool's."""
 
+BEYOND_CHANCE = 2.0
+"""Standard errors by which another way must be better than training alone: few networks are held out of a minute's measuring."""
+
 
 @dataclass(frozen=True)
 class AdaptationResult:
@@ -271,7 +274,7 @@ def transferred_predictor(
         tried[NEAREST] = held_out_by_kernels(nearest, data.networks, seed)
     latency_ms = np.array([sample.latency_ms for sample in data.networks])
     errors = {way: judge(each.latency_ms, latency_ms).mape for way, each in tried.items()}
-    best = min(errors, key=lambda way: errors[way])
+    best = chosen_way({way: each.latency_ms for way, each in tried.items()}, latency_ms)
     card["held_out_errors"] = errors
     card["trained_on"] += f"; {best}, of " + ", ".join(f"{way} {error:.1f} %" for way, error in errors.items()) + " held out"
     if best == TRAINED:
@@ -285,6 +288,21 @@ def transferred_predictor(
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
     return predictor.with_card({**card, **figures.to_json(), "held_out_by": what})
+
+
+def chosen_way(predicted_ms: Mapping[str, np.ndarray], latency_ms: np.ndarray) -> str:
+    """Return the way with the least mean error, of those that beat :data:`TRAINED` by more than chance, and that one.
+
+    Args:
+        predicted_ms: Way to its forecasts of networks held out, (networks,).
+        latency_ms: (networks,) measured.
+    """
+    off = {way: np.abs(each / latency_ms - 1) for way, each in predicted_ms.items()}
+    if TRAINED in off:
+        gains = {way: off[TRAINED] - each for way, each in off.items()}
+        least = BEYOND_CHANCE / np.sqrt(len(latency_ms))
+        off = {way: each for way, each in off.items() if way == TRAINED or gains[way].mean() > least * gains[way].std(ddof=1)}
+    return min(off, key=lambda way: float(off[way].mean()))
 
 
 def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:
