@@ -31,11 +31,11 @@ def guards(mutate: ModuleType) -> Any:
 
 
 def test_a_fault_changes_one_place_and_no_wording(mutate: ModuleType) -> None:
-    faults = [make() for make in mutate.places("devices/latency_units.py")]
+    faults = [make() for make in mutate.places("predictors/sustained.py")]
 
     changed = {(fault.function, fault.kind) for fault in faults}
     assert ("", "operator_number") in changed  # a constant of the module
-    assert ("mismatch_of", "operator_swap_op") in changed
+    assert ("sustained", "operator_swap_op") in changed
     for fault in faults:
         removed = [line for line in fault.diff.splitlines() if line.startswith("-")]
         assert len(removed) == 1

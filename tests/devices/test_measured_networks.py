@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest, KitNetwork
 from latcast.datasets.store import Store
-from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_files import read_measured
 from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks, in_milliseconds
 from latcast.errors import DatasetError, LatcastError
@@ -159,7 +158,7 @@ class TestTables:
     def test_a_unit_that_the_table_states_is_not_asked_for_again(self, tmp_path: Path) -> None:
         for heading, latency_ms in (("latency_us", 105.5), ("latency_ms", 105.5), ("fps", 1e3 / 105500)):
             found = read_measured([written(tmp_path, f"model,{heading}\nresnet18,105500\n")], RPI5)
-            [network] = in_milliseconds(found, [100.0], unit="us").networks
+            [network] = in_milliseconds(found, [100.0], "us").networks
 
             assert network.latency_ms == pytest.approx(latency_ms)
 
@@ -402,45 +401,43 @@ class TestUnits:
     def test_milliseconds_stay_as_they_are(self) -> None:
         given = self.measured(30.0, 10.0, 200.0, 1e9)
 
-        assert in_milliseconds(given, self.TYPICAL) is given
+        assert in_milliseconds(given, self.TYPICAL, "") is given
 
-    def test_seconds_are_asked_about_and_never_guessed(self) -> None:
+    def test_seconds_and_microseconds_are_doubted_and_never_guessed(self) -> None:
         given = self.measured(0.011, 0.019, 0.05, 0.1)
-        asked: list[UnitMismatch] = []
 
-        def answer(mismatch: UnitMismatch) -> str:
-            asked.append(mismatch)
-            return "s"
-
-        found = in_milliseconds(given, self.TYPICAL, ask=answer)
+        found = in_milliseconds(given, self.TYPICAL, "s")
 
         assert list(found.latency_ms.values()) == pytest.approx([11, 19, 50, 100])
         assert found.networks[0].values_ms == pytest.approx((11,))
         # 0.011 of 10 ms is the median.
-        assert [each.unit for each in asked] == ["s"]
-        assert asked[0].times == pytest.approx(0.0011)
         with pytest.raises(DatasetError, match=r"909 times below .* as seconds taken for milliseconds"):
-            in_milliseconds(given, self.TYPICAL)
+            in_milliseconds(given, self.TYPICAL, "")
+        with pytest.raises(DatasetError, match=r"1,100 times above .* as microseconds taken for milliseconds"):
+            in_milliseconds(self.measured(11_000.0, 22_000.0, 44_000.0), self.TYPICAL[:3], "")
+
+    def test_a_device_up_to_a_hundred_times_as_fast_or_slow_is_believed(self) -> None:
+        for times in (0.0101, 1.0, 99.0):
+            given = self.measured(*(times * each for each in self.TYPICAL[:3]))
+            assert in_milliseconds(given, self.TYPICAL[:3], "") is given
 
     def test_a_unit_that_is_said_is_not_doubted(self) -> None:
         given = self.measured(0.011, 19.0, 50_000.0, 0.1)
 
-        assert in_milliseconds(given, self.TYPICAL, unit="ms") is given
-        assert list(in_milliseconds(given, self.TYPICAL, unit="us").latency_ms.values()) == pytest.approx(
-            [1.1e-5, 0.019, 50.0, 1e-4]
-        )
+        assert in_milliseconds(given, self.TYPICAL, "ms") is given
+        assert list(in_milliseconds(given, self.TYPICAL, "us").latency_ms.values()) == pytest.approx([1.1e-5, 0.019, 50.0, 1e-4])
 
     def test_one_in_another_unit_than_the_rest_is_refused_with_its_line(self) -> None:
         with pytest.raises(
             DatasetError, match=r"^few.csv:3: net1 takes 1e\+03 times what the others say of this device: hardly of"
         ):
-            in_milliseconds(self.measured(10.0, 20_000.0, 40.0), self.TYPICAL[:3])
+            in_milliseconds(self.measured(10.0, 20_000.0, 40.0), self.TYPICAL[:3], "")
 
     def test_two_that_contradict_each_other_are_both_named(self) -> None:
         with pytest.raises(DatasetError, match=r"few.csv:2: net0 .*; few.csv:3: net1"):
-            in_milliseconds(self.measured(10.0, 20_000.0), self.TYPICAL[:2])
+            in_milliseconds(self.measured(10.0, 20_000.0), self.TYPICAL[:2], "")
 
     def test_without_a_known_device_nothing_is_doubted(self) -> None:
         given = self.measured(1e-3, 1e6)
 
-        assert in_milliseconds(given, np.full(2, np.nan)) is given
+        assert in_milliseconds(given, np.full(2, np.nan), "") is given

@@ -12,7 +12,6 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.data_variants import export, rounds, sample, variants
-from latcast.cli.latency_unit import UNIT_OPTION, LatencyUnit
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.errors import abridged
@@ -130,7 +129,7 @@ def import_dataset(
             file_okay=False,
         ),
     ] = None,
-    latency_unit: LatencyUnit = "",
+    latency_unit: options.LatencyUnit = "",
     gpu_family: options.GpuFamilyName = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -306,10 +305,10 @@ def _import_outputs(
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
     """Return measurements in milliseconds, where a table that people wrote does not say that it is in another unit."""
     from latcast.datasets.importers.benchmark_tools.stated import AS_STATED
-    from latcast.devices.latency_units import MILLISECONDS
+    from latcast.devices.measured_networks import MILLISECONDS
 
     if unit and not any(item.statistic == AS_STATED for item in measurements):
-        raise typer.BadParameter("only the latencies of a table can be of another unit", param_hint=UNIT_OPTION)
+        raise typer.BadParameter("only the latencies of a table can be of another unit", param_hint="--latency-unit")
     scale = MILLISECONDS[unit or "ms"]
     return tuple(
         replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))

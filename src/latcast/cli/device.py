@@ -12,7 +12,6 @@ from typer import Argument, Option
 from latcast.cli import device_fusion, device_language, options
 from latcast.cli.device_adapt import adapt
 from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
-from latcast.cli.latency_unit import LatencyUnit, asked_unit
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
 from latcast.cli.platforms import coefficients_of
@@ -90,7 +89,7 @@ def add(
     chip: Annotated[
         str, Option("--chip", help="Its chip, where the device's name does not say: 'snapdragon 8 gen 3'.", callback=_chip)
     ] = "",
-    latency_unit: LatencyUnit = "",
+    latency_unit: options.LatencyUnit = "",
     gpu_family: options.GpuFamilyName = "",
     device_model: Annotated[
         Path | None,
@@ -129,7 +128,7 @@ def add(
         found = read_measured(measured, platform) if measured else MeasuredNetworks(())
         progress.show("learning the device", 0.4)
         model = load_device_model(device_model)
-        added = add_device(platform, found, model, device_text=name, chip_text=chip, latency_unit=latency_unit, ask=asked_unit())
+        added = add_device(platform, found, model, device_text=name, chip_text=chip, latency_unit=latency_unit)
         progress.show("writing the bundle", 0.9)
         written = save_bundle(added.predictor, output)
     for text in (*added.notes, *added.warnings):

@@ -6,7 +6,7 @@ known ones, which is said, and the interval is wider.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from latcast.chips.name_matching import joined
 from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
 from latcast.devices.known_rows import Twin, most_like
-from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import MEMBERS, Candidate
 from latcast.errors import DatasetError, LatcastError, one_line
@@ -108,7 +107,6 @@ def add_device(
     device_text: str = "",
     chip_text: str = "",
     latency_unit: str = "",
-    ask: Callable[[UnitMismatch], str] | None = None,
 ) -> NewDevice:
     """Return a predictor of a platform from the latencies measured on it.
 
@@ -119,7 +117,6 @@ def add_device(
         device_text: What the device is called, where its name in the platform id does not say.
         chip_text: Its chip, where the device is not in the table.
         latency_unit: "ms", "s" or "us" where the user said it.
-        ask: Asks for the unit where the latencies are hardly milliseconds.
 
     Raises:
         DatasetError: No measured network has a graph, the unit is of no known kind or runs no networks, or the latencies are
@@ -138,7 +135,7 @@ def add_device(
         nothing = described.rows(np.zeros(0, dtype=int))
         before = model.forecast(kind, covariates, nothing, np.zeros(0), die)
         typical_ms = np.exp(described.log_ms(before)[0])
-        known = in_milliseconds(known, typical_ms, unit=latency_unit, ask=ask)
+        known = in_milliseconds(known, typical_ms, latency_unit)
     log_ms = np.log([each.latency_ms for each in known.networks])
     candidates = model.candidates(kind, covariates, described, log_ms, die)
     forecast = model.arbitrated(kind, covariates, candidates, len(log_ms))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from latcast.devices.latency_units import MILLISECONDS, UnitMismatch, mismatch_of, odd_ones
 from latcast.errors import DatasetError
 from latcast.records import Reference
 
@@ -62,40 +61,47 @@ class MeasuredNetworks:
         return {each.reference: each.latency_ms for each in self.networks}
 
 
-def in_milliseconds(
-    measured: MeasuredNetworks,
-    typical_ms: Sequence[float] | np.ndarray,
-    *,
-    unit: str = "",
-    ask: Callable[[UnitMismatch], str] | None = None,
-) -> MeasuredNetworks:
+MILLISECONDS: Mapping[str, float] = {"ms": 1.0, "s": 1e3, "us": 1e-3}
+"""Milliseconds in each unit that latencies may be stated in."""
+
+MISMATCH_FACTOR = 100.0
+"""Latencies are doubted that are so many times above or below those of the typical known device, of which known phones lie within
+a factor of eight."""
+
+
+def in_milliseconds(measured: MeasuredNetworks, typical_ms: Sequence[float] | np.ndarray, unit: str) -> MeasuredNetworks:
     """Convert latencies to milliseconds, where they are stated in another unit.
 
     Args:
         measured: As read, taken for milliseconds.
         typical_ms: (networks,) on known devices of this kind of unit; NaN where that is not known.
         unit: "ms", "s" or "us" where the user said it: then nothing is doubted. Empty where not.
-        ask: Asks the user for the unit; None where the user cannot be asked.
 
     Raises:
         DatasetError: Nothing was said, and the latencies are hardly milliseconds; or some of them hardly of the others' unit.
     """
-    stated = np.array([each.latency_ms for each in measured.networks])
-    typical = np.asarray(typical_ms, dtype=np.float64)
     if not unit:
-        mismatch = mismatch_of(stated, typical)
-        if mismatch is not None and ask is None:
-            raise DatasetError(f"the latencies lie {mismatch}; say what they are with --latency-unit ms, s or us")
-        odd = odd_ones(stated, typical)
-        if odd:
-            said = "; ".join(
-                f"{measured.networks[index].places[0]}: {measured.networks[index].name} takes {factor:.3g} times what the others "
-                "say of this device"
-                for index, factor in list(odd.items())[:MOST_NAMED]
-            )
-            raise DatasetError(
-                f"{said}: hardly of one unit; state all in milliseconds, or say with --latency-unit ms that they are"
-            )
-        unit = ask(mismatch) if mismatch is not None and ask is not None else "ms"
-    factor = MILLISECONDS[unit]
+        _raise_if_doubtful(measured.networks, np.asarray(typical_ms, dtype=np.float64))
+    factor = MILLISECONDS[unit or "ms"]
     return measured if factor == 1 else replace(measured, networks=tuple(each.scaled(factor) for each in measured.networks))
+
+
+def _raise_if_doubtful(networks: Sequence[MeasuredNetwork], typical_ms: np.ndarray) -> None:
+    known = np.flatnonzero(np.isfinite(typical_ms)).tolist()
+    log_times = np.log([networks[place].latency_ms for place in known]) - np.log(typical_ms[known])
+    middle = float(np.median(log_times)) if len(known) else 0.0
+    if abs(middle) > np.log(MISMATCH_FACTOR):
+        where, taken = ("below", "seconds") if middle < 0 else ("above", "microseconds")
+        raise DatasetError(
+            f"the latencies lie {np.exp(abs(middle)):,.0f} times {where} those of the typical known device, as {taken} taken for "
+            "milliseconds would be; say what they are with --latency-unit ms, s or us"
+        )
+    # Of two, the median lies halfway, and both are odd.
+    most = np.log(MISMATCH_FACTOR) / (2 if len(known) == 2 else 1)
+    odd = [(networks[place], off) for place, off in zip(known, log_times - middle, strict=True) if abs(off) > most]
+    if odd:
+        said = "; ".join(
+            f"{each.places[0]}: {each.name} takes {np.exp(off):.3g} times what the others say of this device"
+            for each, off in odd[:MOST_NAMED]
+        )
+        raise DatasetError(f"{said}: hardly of one unit; state all in milliseconds, or say with --latency-unit ms that they are")
