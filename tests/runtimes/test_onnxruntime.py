@@ -15,6 +15,7 @@ from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
+from latcast.kernels.types import kernel_graph
 from latcast.records import short_version
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
@@ -201,3 +202,14 @@ def test_numbers_too_small_to_be_normal_count_as_zero_so_that_latency_does_not_h
 
     # 1e-40 is below 1.2e-38, the smallest normal number; 1e-36 is not.
     assert [float(text) for text in printed.split()] == [0.0, pytest.approx(1e-36), 4.0, 9.0]
+
+
+def test_fewer_boxes_than_may_be_kept_are_an_answer() -> None:
+    """Up to 100 of 112 boxes of each of 80 classes are kept; of random ones some overlap by more than half."""
+    fused = dict.fromkeys(("fused_flops", "fused_inputs", "fused_transcendentals"), 0)
+    sizes = {"images": 1, "classes": 80, "boxes": 112, "kept": 100, **fused}
+    with loaded(OnnxRuntime(), kernel_graph("nms", sizes)) as session:
+        session.run()
+        [kept] = session.outputs()
+
+    assert 0 < len(kept) < 80 * 100

@@ -16,6 +16,7 @@ import numpy as np
 from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
+from latcast.graph.operators.table import sized_by_values
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
 from latcast.runtimes.model_file import TEXTS, InputSlot, ModelFile
@@ -104,6 +105,7 @@ class OnnxRuntimeSession:
         self._session = _new_session(graph.name, model, threads, provider, {})
         self._inputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.inputs]
         self._outputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.outputs]
+        self._sized_by_values = bool(sized_by_values(graph))
         self._binding = self._bind(self._session)
         self.set_inputs(random_inputs(graph))
 
@@ -112,7 +114,10 @@ class OnnxRuntimeSession:
         for name, array in zip(self.graph.inputs, self._inputs, strict=True):
             binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         for name, array in zip(self.graph.outputs, self._outputs, strict=True):
-            binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+            if self._sized_by_values:  # it takes memory in each run: a binding refuses fewer boxes than may be kept
+                binding.bind_output(name, "cpu")
+            else:
+                binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         return binding
 
     @property
@@ -131,7 +136,8 @@ class OnnxRuntimeSession:
             np.copyto(kept, given)
 
     def outputs(self) -> list[np.ndarray]:
-        return [array.astype(np.float32) for array in self._outputs]
+        made = self._binding.copy_outputs_to_cpu() if self._sized_by_values else self._outputs
+        return [array.astype(np.float32) for array in made]
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
         """Return the nodes of the optimised model as ONNX Runtime profiles them, in a session of its own.
