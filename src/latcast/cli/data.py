@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,7 +128,6 @@ def import_dataset(
             file_okay=False,
         ),
     ] = None,
-    latency_unit: options.LatencyUnit = "",
     gpu_family: options.GpuFamilyName = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -146,12 +144,10 @@ def import_dataset(
     if store is not None and output is not None:
         raise typer.BadParameter("--store and --output exclude each other")
     if dataset == BENCHMARK:
-        _import_outputs(paths, platform=on, kit=kit, latency_unit=latency_unit, store=store, output=output, as_json=as_json)
+        _import_outputs(paths, platform=on, kit=kit, store=store, output=output, as_json=as_json)
         return
-    if on is not None or kit is not None or latency_unit:
-        raise typer.BadParameter(
-            "--on, --kit and --latency-unit are for benchmark; a published dataset says itself what it measured"
-        )
+    if on is not None or kit is not None:
+        raise typer.BadParameter("--on and --kit are for benchmark; a published dataset says itself what it measured")
     importer = IMPORTERS.get(dataset)
     imported = importer.read(_folder(paths))
     if nodes:
@@ -259,9 +255,8 @@ def _off(ratio: float) -> str:
 
 
 def _import_outputs(
-    paths: Sequence[Path], *, platform: str | None, kit: Path | None, latency_unit: str, store: str | None, output: Path | None,
-    as_json: bool,
-) -> None:  # fmt: skip
+    paths: Sequence[Path], *, platform: str | None, kit: Path | None, store: str | None, output: Path | None, as_json: bool
+) -> None:
     """Read files and keep their measurements."""
     from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs
     from latcast.records import Platform
@@ -273,7 +268,6 @@ def _import_outputs(
         kit=None if kit is None else KitManifest.read(kit),
         platform=None if platform is None else Platform.parse(platform),
     )
-    found = replace(found, measurements=_in_milliseconds(found.measurements, latency_unit))
     added, place = _kept(BENCHMARK, store, output, found.measurements)
     for note in found.notes:
         warn(note)
@@ -300,22 +294,6 @@ def _import_outputs(
         ],
     )
     print(f"{len(found.measurements)} measurements, {added} of them new, in {place}")
-
-
-def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
-    """Return measurements in milliseconds, where a table that people wrote does not say that it is in another unit."""
-    from latcast.datasets.importers.benchmark_tools.stated import AS_STATED
-    from latcast.devices.measured_networks import MILLISECONDS
-
-    if unit and not any(item.statistic == AS_STATED for item in measurements):
-        raise typer.BadParameter("only the latencies of a table can be of another unit", param_hint="--latency-unit")
-    scale = MILLISECONDS[unit or "ms"]
-    return tuple(
-        replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))
-        if scale != 1 and item.statistic == AS_STATED
-        else item
-        for item in measurements
-    )
 
 
 def _kept(dataset: str, store: str | None, output: Path | None, measurements: Sequence[Measurement]) -> tuple[int, str]:

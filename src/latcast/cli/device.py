@@ -89,7 +89,15 @@ def add(
     chip: Annotated[
         str, Option("--chip", help="Its chip, where the device's name does not say: 'snapdragon 8 gen 3'.", callback=_chip)
     ] = "",
-    latency_unit: options.LatencyUnit = "",
+    latency_unit: Annotated[
+        str,
+        Option(
+            "--latency-unit",
+            help="Unit of latencies whose table does not say it: ms, s or us. [default: ms]",
+            callback=options.one_of("", "latcast.devices.measured_networks:MILLISECONDS"),
+            metavar="ms|s|us",
+        ),
+    ] = "",
     gpu_family: options.GpuFamilyName = "",
     device_model: Annotated[
         Path | None,

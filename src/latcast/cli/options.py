@@ -111,16 +111,6 @@ Models = Annotated[
         autocompletion=complete_models,
     ),
 ]
-LatencyUnit = Annotated[
-    str,
-    Option(
-        "--latency-unit",
-        help="Unit of the latencies that are read, where their table does not say it: ms, s or us. [default: ms]",
-        callback=one_of("", "latcast.devices.measured_networks:MILLISECONDS"),
-        show_default=False,
-        metavar="ms|s|us",
-    ),
-]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Verbose = Annotated[bool, Option("--verbose", help="Also say which kernels are unlike those learned from.")]

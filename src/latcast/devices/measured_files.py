@@ -6,7 +6,7 @@ Odd values are kept, and values are scaled only where their unit is stated; what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifes
 from latcast.datasets.importers.benchmark_tools.stated import AS_STATED, JsonReader
 from latcast.devices.measured_networks import MOST_NAMED, MeasuredNetwork, MeasuredNetworks
 from latcast.environment import MOMENT
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, abridged
 from latcast.measure.labels import combine
 from latcast.reading import require_regular
 from latcast.records import UNSTATED, Measurement, Platform, Reference
@@ -80,11 +80,11 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
     failed = {item.reference.name or item.reference.key: item.error for _, item in found if not item.ok}
     if failed:
         name, reason = next(iter(failed.items()))
-        notes[f"{text}: no latency of {_listed(failed)}, whose measuring failed ({name}: {reason})"] = None
+        notes[f"{text}: no latency of {abridged(list(failed), MOST_NAMED)}, whose measuring failed ({name}: {reason})"] = None
     found = [(place, item) for place, item in found if item.ok]
     wanted = _chosen({item.platform for _, item in found}, platform, text)
     if others := {item.platform for _, item in found} - wanted:
-        notes[f"{text}: what was measured on {_listed(sorted(others))} is left out"] = None
+        notes[f"{text}: what was measured on {abridged(sorted(others), MOST_NAMED)} is left out"] = None
     devices = {Platform.parse(name).device for name in wanted} - {platform.device, LOCAL}
     for device in sorted(devices):
         notes[f"{text}: what was measured on {device} is taken for {platform.device}"] = None
@@ -146,14 +146,14 @@ def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
             alike.append(each)
     if found and not alike:
         raise DatasetError(
-            f"{source} holds measurements on {_listed(sorted(found))}; expected runtime "
+            f"{source} holds measurements on {abridged(sorted(found), MOST_NAMED)}; expected runtime "
             f"{wanted.runtime}-{wanted.runtime_version}, unit {wanted.unit} and precision {wanted.precision}"
         )
     alike = [each for each in alike if each.device == wanted.device] or alike
     if len({(each.device, each.runtime_version) for each in alike}) > 1:
         raise DatasetError(
-            f"{source} holds measurements on {_listed([each.id for each in alike])}, which may all be meant; give those of one "
-            "device and version in a file of their own"
+            f"{source} holds measurements on {abridged([each.id for each in alike], MOST_NAMED)}, which may all be "
+            "meant; give those of one device and version in a file of their own"
         )
     return {each.id for each in alike}
 
@@ -188,7 +188,8 @@ def _repetitions(networks: Iterable[MeasuredNetwork]) -> list[str]:
     if not repeated:
         return []
     counts = {each.name: len(each.values_ms) for each in repeated}
-    found = [f"of several values of one network the median counts: {_listed([f'{name} ({n})' for name, n in counts.items()])}"]
+    listed = abridged([f"{name} ({n})" for name, n in counts.items()], MOST_NAMED)
+    found = [f"of several values of one network the median counts: {listed}"]
     for each in repeated:
         low, high = min(each.values_ms), max(each.values_ms)
         if high > DISAGREEMENT * low:
@@ -198,9 +199,3 @@ def _repetitions(networks: Iterable[MeasuredNetwork]) -> list[str]:
 
 def _at(network: MeasuredNetwork, value: float) -> str:
     return network.places[network.values_ms.index(value)]
-
-
-def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
-    every = list(names)
-    more = len(every) - MOST_NAMED
-    return ", ".join(every) if more <= 1 else f"{', '.join(every[:MOST_NAMED])} and {more} more"
