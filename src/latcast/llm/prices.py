@@ -252,7 +252,7 @@ _SPEED, _SPEED_WITHIN_CHIP, _EXPONENT = 0.3, 0.2, 0.1
 That platforms of a chip share its deviation gives a chip one vote, however many numbers of threads were measured on it.
 """
 
-_NATIVE: Mapping[str, frozenset[str]] = {
+NATIVE: Mapping[str, frozenset[str]] = {
     "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
     "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32", "recurrent"}),
 }
@@ -291,7 +291,7 @@ def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, 
     @cache
     def path(platform: str, term: Term) -> Path:
         machine, name = machines[platform], term[0]
-        native = _NATIVE.get(machine.kind)
+        native = NATIVE.get(machine.kind)
         left = native is not None and name in ("weights", "multiply", "unpack", "passed") and term[1] not in native
         if prior := _OF_STACKS.get((phase, name)):
             own = [((name, platform), prior, 1.5, 1.0), *(((name, platform, detail), 0.0, 1.0, 1.0) for detail in term[1:])]
