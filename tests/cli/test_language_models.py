@@ -185,7 +185,7 @@ def test_explain_divides_both_phases_into_parts_with_the_output_head_apart(latca
         assert any("output head" in cost["text"] for cost in costs)
     by_text = {cost["text"]: cost["ms"] for cost in found["costs"]["decode"]}
     # A tied head of 151,936 x 1,536 weights is more than the rest of the weights of its type, of half of two matrices a layer.
-    assert by_text["output head, of type q6_k"] > by_text["reading weights of type q6_k"]
+    assert by_text["output head of type q6_k"] > by_text["reading weights of type q6_k"]
     assert next(iter(found["limits"]["prefill"])) == "arithmetic"
 
 

@@ -41,7 +41,7 @@ def test_a_header_gives_matrices_and_attention(tmp_path: Path, version: int) -> 
     assert model.file_bytes == WEIGHTS * 18 / 32 + 6400 * 34 / 32 + 5 * 64 * 4
     quantities = decode_quantities(model, 10)
     assert quantities["weights", "q4_0"] == pytest.approx(WEIGHTS * 18 / 32 / 1e9)
-    assert quantities["weights", "q8_0"] == pytest.approx(6400 * 34 / 32 / 1e9)  # the head, tied
+    assert quantities["weights", "q8_0", "head"] == pytest.approx(6400 * 34 / 32 / 1e9)  # the head, tied
 
 
 def test_the_header_alone_is_read(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_folder_is_read_without_its_weights(tmp_path: Path) -> None:
     assert (model.layers, model.vocabulary, model.context_limit, model.quantisation) == (2, 100, 512, "onnx-int4")
     found = decode_quantities(model, 8)
     assert found["weights", "int4_g32"] == pytest.approx(2 * (128 * 64 + 64 * 64 + 2 * 64 * 96) * 4.5 / 8 / 1e9)
-    assert found["weights", "f16"] == pytest.approx(6400 * 2 / 1e9)
+    assert found["weights", "f16", "head"] == pytest.approx(6400 * 2 / 1e9)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from latcast.llm.workload import decode_quantities, kernels, memory, prefill_qua
 def test_a_token_reads_its_weights_and_its_cache() -> None:
     model = read_language_model("llama-3.1-8b:q8_0")
     found = decode_quantities(model, 1000)
-    assert found["weights", "q8_0"] == pytest.approx((8_030_261_248 - 128_256 * 4096) * 8.5 / 8 / 1e9, rel=1e-3)
+    assert found["weights", "q8_0"] == pytest.approx((8_030_261_248 - 2 * 128_256 * 4096) * 8.5 / 8 / 1e9, rel=1e-3)
+    assert found["weights", "q8_0", "head"] == pytest.approx(128_256 * 4096 * 8.5 / 8 / 1e9)
     assert found["cache",] == pytest.approx(2 * 2 * 32 * 8 * 128 * 1000 / 1e9)
     assert found["attention",] == pytest.approx(4 * 32 * 32 * 128 * 1000 / 1e12)  # of all heads, four times those of the cache
     assert found["attended",] == pytest.approx(32 * 1000 / 1e6)
@@ -33,9 +34,9 @@ def test_a_prompt_multiplies_by_its_weights_and_sees_what_came_before() -> None:
 
 def test_weights_are_read_and_unpacked_once_for_each_batch_of_a_prompt() -> None:
     model = read_language_model("llama-3.1-8b:q8_0")
-    head_gb = 128_256 * 4096 * 8.5 / 8 / 1e9  # computed for the last token alone
-    one, two = (prefill_quantities(model, tokens)["weights", "q8_0"] for tokens in (512, 513))
-    assert two - head_gb == pytest.approx(2 * (one - head_gb))
+    one, two = (prefill_quantities(model, tokens) for tokens in (512, 513))
+    assert two["weights", "q8_0"] == pytest.approx(2 * one["weights", "q8_0"])
+    assert two["weights", "q8_0", "head"] == one["weights", "q8_0", "head"]  # computed for the last token alone
     one, two = (prefill_quantities(model, tokens)["unpack", "q8_0"] for tokens in (512, 513))
     # All but the head, and of the last layer's feed-forward part a row of a batch.
     assert one == pytest.approx((8_030_261_248 - 2 * 128_256 * 4096 - 3 * 4096 * 14_336) / 1e9, rel=1e-3)

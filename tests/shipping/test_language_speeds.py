@@ -110,6 +110,33 @@ def test_adapting_moves_only_the_prices_of_the_new_platform(prices):
     assert np.mean(np.abs(predicted / [each.seconds for each in rest] - 1)) < 0.15
 
 
+@pytest.mark.parametrize(
+    ("platform", "phases"),
+    [
+        ("galaxy-s23/llama.cpp-1/gpu+opencl/unstated", {"prefill"}),  # a token's time is that of unpacking its types
+        ("core-ultra-7-258v/openvino-1/gpu/unstated", {"prefill", "decode"}),
+    ],
+)
+def test_what_a_graph_takes_longer_is_carried_to_other_types_but_none_that_a_gpu_leaves_to_the_cpu(platform, phases) -> None:
+    usual = measured(platform, 1.0)
+    usual += [replace(each, quantisation="q2_k") for each in usual if each.quantisation == "q4_0"]
+
+    def graphs(slow: str) -> dict[str, float]:
+        rows = [
+            replace(each, prefill_tokens_per_s=each.prefill_tokens_per_s / 3, decode_tokens_per_s=each.decode_tokens_per_s / 3)
+            if each.model == slow and each.quantisation != "q2_k" else each for each in usual
+        ]  # fmt: skip
+        return dict(learn(rows, {platform: machine_of(platform)}).evidence[platform].graphs)
+
+    before, after = graphs(""), graphs("qwen3-1.7b")
+    grown = {key for key in before if after[key] > before[key] + 0.3}
+
+    assert {key.split()[0] for key in before} == phases
+    assert len(grown) == len(phases)
+    assert any(key.endswith(" left") for key in before) == ("opencl" in platform)
+    assert not any(key.endswith(" left") for key in grown)
+
+
 def test_platforms_of_a_chip_have_one_vote_together() -> None:
     """A fast phone under four releases of a runtime says about as much of a third phone as under one."""
     new = "galaxy-s20/llama.cpp-1/cpu4/unstated"

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from latcast.llm.decoder import EXPERTS, LanguageModel
 from latcast.llm.forecast import LanguagePrediction, predict_language_model
 from latcast.llm.learned_prices import PHASES, known_prices
 from latcast.llm.prices import Phase
 from latcast.llm.reading import read_language_model, stating_quantisation
 from latcast.llm.speeds import machine_of
-from latcast.llm.tensor_types import bytes_of, offered, quantise
+from latcast.llm.tensor_types import offered, quantise
 from latcast.llm.workload import decode_quantities
 from latcast.records import Platform
 
@@ -126,32 +125,20 @@ def explain_language_model(
         machine = machines.get(prediction.platform) or machine_of(prediction.platform)
         tried = offered(Platform.parse(prediction.platform).runtime)
         others = [quantise(replace(model, name=name), name) for name in tried if name != model.quantisation]
-        costs: dict[Phase, Sequence[Cost]] = {phase: _costs(phase, prediction, model) for phase in PHASES}
+        costs: dict[Phase, Sequence[Cost]] = {phase: _costs(phase, prediction) for phase in PHASES}
         alternatives = predict(others, prediction.platform)
         found.append(LanguageExplanation(prediction, costs, read_gb, machine.bandwidth_gb_s, alternatives))
     return found
 
 
-def _costs(phase: Phase, prediction: LanguagePrediction, model: LanguageModel) -> list[Cost]:
-    """Return the costs of a phase, the longest first; reading the output head is taken out of the weights of its type."""
-    head: dict[str, float] = defaultdict(float)
-    others: dict[str, float] = defaultdict(float)
-    for matrix in model.matrices:
-        of = head if matrix.role == "output" else others
-        if phase == "prefill" and matrix.role != "output":
-            of[matrix.tensor_type] += bytes_of(matrix, min(matrix.stored, matrix.used * prediction.prompt_tokens))
-        elif matrix.role not in EXPERTS:
-            of[matrix.tensor_type] += bytes_of(matrix, matrix.used)
+def _costs(phase: Phase, prediction: LanguagePrediction) -> list[Cost]:
+    """Return the costs of a phase, the longest first."""
     found = []
     for name, ms in (prediction.breakdown or {})[phase].items():
         term, *rest = name.split()
-        text, limit = _WORDS[phase].get(term, (term, "launches"))
+        text, limit = _WORDS[phase].get("head" if "head" in rest else term, (term, "launches"))
         detail = f" of type {rest[0]}" if term in ("weights", "unpack", "multiply") else ""
         detail = f" for {rest[0]}" if term == "passed" else detail
         detail += " (experts)" if "experts" in rest else ""
-        share = head[rest[0]] / (head[rest[0]] + others[rest[0]]) if term == "weights" and len(rest) == 1 else 0.0
-        if share:
-            found.append(Cost(f"{_WORDS[phase]['head'][0]}, of type {rest[0]}", ms * share, "bandwidth"))
-        if share < 1:
-            found.append(Cost(text + detail, ms * (1 - share), limit))
+        found.append(Cost(text + detail, ms, limit))
     return sorted(found, key=lambda cost: -cost.ms)

@@ -16,7 +16,7 @@ import numpy as np
 from latcast.errors import BundleError
 from latcast.folders import data_folder, made, replacing
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.prices import BANDWIDTH_GB_S, COMPUTE_TOPS, NATIVE, Phase, PriceList, Timed, fit, price_list
+from latcast.llm.prices import BANDWIDTH_GB_S, COMPUTE_TOPS, NATIVE, UNPACKING, Phase, PriceList, Timed, fit, price_list
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, SpeedMeasurement, by_platform
 from latcast.llm.workload import Term, decode_quantities, prefill_quantities
@@ -42,6 +42,8 @@ ALL_KINDS = ""
 """Key of the half-widths of kinds of platforms that were never held out."""
 
 _OPERATORS = frozenset({"recurrent_layer", "state", "scan", "expert_layer", "embedding_layer"})
+
+_WORK: Mapping[Phase, str] = {"decode": "weights", "prefill": "multiply"}
 
 _NOTICED = 0.03
 """Share of the time from which on a quantity that was never measured counts."""
@@ -74,7 +76,7 @@ class Evidence:
         pairs: How many (model, quantisation) pairs.
         longest: Phase to the longest prompt or context.
         lines: Phase to the line through its measurements.
-        graphs: A graph's number of kernels to the logarithm of how much longer prompts take than by the prices.
+        graphs: A phase and a graph's number of kernels to the logarithm of how much longer it takes than by the prices.
     """
 
     pairs: int = 0
@@ -131,7 +133,7 @@ class LearnedPrices:
         known = self.with_machine(machine)
         mine = [replace(each, platform=machine.platform) for each in measurements]
         prices = {phase: fit(timed(phase, mine), known.prices[phase]) for phase in PHASES}
-        own = _evidence_of(mine, prices["prefill"], machine.kind)
+        own = _evidence_of(mine, prices, machine.kind)
         return replace(known, prices=prices, evidence={**known.evidence, machine.platform: own})
 
     def with_added(self, added: LearnedPrices) -> LearnedPrices:
@@ -159,7 +161,7 @@ class LearnedPrices:
         share = of_row.get(kind, of_row.get(kind.partition("-")[0], 0.0))
         for workload, own in zip(workloads, self.prices[phase].seconds_by_term(platform, workloads), strict=True):
             situation = self.situation(phase, platform, own)
-            longer = math.exp(evidence.graphs.get(_graph_of(workload, kind), 0.0)) if phase == "prefill" else 1.0
+            longer = math.exp(evidence.graphs.get(_graph_of(phase, workload, kind), 0.0))
             if share and (line := self.by_line(phase, platform, workload)):
                 longer *= (line / (longer * sum(own.values()))) ** share
             longer *= max(1.0, self._least_seconds(phase, platform, workload) / (longer * sum(own.values())))
@@ -264,8 +266,7 @@ def model_of(name: str, quantisation: str) -> LanguageModel:
 
 def work_of(phase: Phase, quantities: Mapping[Term, float]) -> float:
     """Return the GB of weights that a token reads, or the TFLOP of a prompt's products with weights."""
-    what = "weights" if phase == "decode" else "multiply"
-    return sum(count for term, count in quantities.items() if term[0] == what)
+    return sum(count for term, count in quantities.items() if term[0] == _WORK[phase])
 
 
 def line_through(phase: Phase, rows: Sequence[Timed]) -> Line | None:
@@ -287,21 +288,23 @@ def line_through(phase: Phase, rows: Sequence[Timed]) -> Line | None:
     return float(f"{constant:.4g}"), float(f"{slope:.4g}")
 
 
-def _graph_of(quantities: Mapping[Term, float], kind: str) -> str:
-    """Return the number of a graph's kernels, and whether most of its products are left to the CPU."""
-    most = max((term for term in quantities if term[0] == "multiply"), key=lambda term: quantities[term], default=("", ""))
-    return f"{quantities['kernel',]:g}{'' if most[1] in NATIVE.get(kind, most) else ' left'}"
+def _graph_of(phase: Phase, quantities: Mapping[Term, float], kind: str) -> str:
+    """Return the phase, the number of a graph's kernels, and whether most of its weights are left to the CPU."""
+    most = max(quantities, key=lambda term: quantities[term] * (term[0] == _WORK[phase]))
+    left = NATIVE.get(kind, {*most}).isdisjoint(most)
+    return f"{phase} {quantities.get(('kernel',), 0.0):g}{' left' if left else ''}"
 
 
-def _evidence_of(measurements: Sequence[SpeedMeasurement], prices: PriceList, kind: str) -> Evidence:
-    """Return what was measured on one platform, beside its prices of prompts; graphs' logarithms are shrunk to 0."""
+def _evidence_of(measurements: Sequence[SpeedMeasurement], prices: Mapping[Phase, PriceList], kind: str) -> Evidence:
+    """Return what was measured on one platform, beside its prices; graphs' logarithms are shrunk to 0."""
     rows = {phase: timed(phase, measurements) for phase in PHASES}
     having = {phase: [each.tokens(phase) for each in measurements if each.has(phase)] for phase in PHASES}
     off: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for row in rows["prefill"]:
-        (parts,) = prices.seconds_by_term(row.platform, [row.quantities])
-        error = math.log(row.seconds / sum(parts.values()))
-        off[_graph_of(row.quantities, kind)].append((row.weight, max(-_FURTHEST, min(_FURTHEST, error))))
+    for phase in PHASES[:1] if UNPACKING.match(kind) else PHASES:  # unpacking a type takes a token longer, whatever the graph
+        for row in rows[phase]:
+            (parts,) = prices[phase].seconds_by_term(row.platform, [row.quantities])
+            error = math.log(row.seconds / sum(parts.values()))
+            off[_graph_of(phase, row.quantities, kind)].append((row.weight, max(-_FURTHEST, min(_FURTHEST, error))))
     return Evidence(
         len({pair_of(each) for each in measurements}),
         {phase: max(lengths) for phase, lengths in having.items() if lengths},
@@ -338,10 +341,8 @@ def learn(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machi
     """Return prices learned from all measurements, without intervals."""
     prices = {phase: fit(timed(phase, measurements), price_list(phase, machines, {})) for phase in PHASES}
     mine = by_platform(measurements)
-    return LearnedPrices(
-        machines, prices,
-        {name: _evidence_of(mine.get(name, []), prices["prefill"], machine.kind) for name, machine in machines.items()},
-    )  # fmt: skip
+    evidence = {name: _evidence_of(mine.get(name, []), prices, machine.kind) for name, machine in machines.items()}
+    return LearnedPrices(machines, prices, evidence)
 
 
 def read_prices(text: str, name: str) -> LearnedPrices:

@@ -237,8 +237,8 @@ BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 _TYPES: Mapping[str, float] = {"cpu": 0.4, "cpu-arm": 0.25, "cpu-x86": 0.25, "gpu-opencl": 0.3, "npu-hexagon": 0.3}
 """Deviation of the price of a type of weights by unit and kind: where unpacking takes longer than reading."""
 
-_UNPACKING = frozenset({"cpu", "gpu-opencl", "gpu-cuda", "gpu-vulkan", "gpu-rocm", "npu-hexagon"})
-"""Units and kinds on which a token takes time for unpacking weights beside reading them. The others wait for memory alone."""
+UNPACKING = re.compile("cpu|gpu-(opencl|cuda|vulkan|rocm)|npu-hexagon")
+"""Kinds on which a token takes time for unpacking weights beside reading them. The others wait for memory alone."""
 
 _TYPES_ELSEWHERE: Mapping[Phase, float] = {"decode": 0.1, "prefill": 0.2}
 """The same of units that wait for memory."""
@@ -319,7 +319,7 @@ def _path(phase: Phase, machine: Machine, term: Term) -> Path:
     platform, kind, name = machine.platform, machine.kind, term[0]
     unit, expected = kind.partition("-")[0], _EXPECTED[phase][name]
     # Where weights are unpacked, bytes of all types are read alike, and each type takes its own time for the unpacking.
-    unpacks = unit in _UNPACKING or kind in _UNPACKING
+    unpacks = UNPACKING.match(kind)
     if name == "unpack" and not unpacks:
         return []
     typed = name in ("multiply", "unpack") or ((phase, name) == ("decode", "weights") and not unpacks)

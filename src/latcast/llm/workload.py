@@ -1,6 +1,7 @@
 """The quantities that the two phases of a language model read and compute, by term, which :mod:`latcast.llm.prices` prices.
 
-A term names a quantity: ``("weights", "q4_k")``, ``("weights", "q4_k", "experts")``. Bytes are in GB, FLOPs in TFLOP.
+A term names a quantity: ``("weights", "q4_k")``, ``("weights", "q4_k", "experts")``, ``("weights", "q6_k", "head")``. Bytes are
+in GB, FLOPs in TFLOP.
 """
 
 from __future__ import annotations
@@ -190,7 +191,8 @@ def require(model: LanguageModel, tokens: float) -> None:
 
 
 def _by_type(what: str, matrix: Matrix) -> Term:
-    return (what, matrix.tensor_type, "experts") if matrix.role in EXPERTS else (what, matrix.tensor_type)
+    part = ("experts",) if matrix.role in EXPERTS else ("head",) if matrix.role == "output" else ()
+    return (what, matrix.tensor_type, *part)
 
 
 def _attention_flops(layers: AttentionLayers) -> float:
