@@ -20,8 +20,8 @@ from latcast.datasets.store import Store
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.card import ERROR_OF_WIDTH, TRAINING_LINEAGES, graded
 from latcast.predictors.intervals import (
+    GPUS_OUTSIDE_GROWTH,
     LEVEL_DEVIATIONS,
-    NETWORKS_OUTSIDE_GROWTH,
     OUTSIDE_GROWTH,
     HeldOut,
     interval_with_relatives,
@@ -126,7 +126,7 @@ def phone_trials(path: Path, every: int) -> Iterator[Trial]:
         source = source_of(data)
         trainer = Trainer(platform, platform_rules(platform), source)
         unseen = trainer.held_out(data)
-        growth = NETWORKS_OUTSIDE_GROWTH if source == "networks" or unit_kind(platform.unit) == "gpu" else OUTSIDE_GROWTH
+        growth = GPUS_OUTSIDE_GROWTH if unit_kind(platform.unit) == "gpu" else OUTSIDE_GROWTH
         relatives = trainer.held_out(data, [sample.reference.key for sample in data.networks]) if source == "networks" else None
         judged = CalibrationNetworks.of(data.networks, unseen, outside_growth=growth, with_relatives=relatives)
         assert judged.bounds_ms is not None

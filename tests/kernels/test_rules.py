@@ -330,6 +330,8 @@ def product(shape: tuple[int, ...], order: tuple[int, ...]) -> Callable[[GraphBu
         # LiteRT looks 8-bit functions of one value up in a table; a sum carries its ReLU.
         ("litert", lambda b: b.mul(x := b.input(IMAGE), b.sigmoid(x)), ["Sigmoid", "Mul"], ["Sigmoid+Mul"]),
         ("litert", relus, ["Add", "Relu", "Concat", "Relu"], ["Add+Relu", "Concat", "Relu"]),
+        # PyTorch has a kernel of SiLU, but none for integers.
+        ("pytorch", lambda b: b.silu(b.input(IMAGE)), ["Sigmoid+Mul"], ["Sigmoid", "Mul"]),
         ("litert", upsampling, ["ConvTranspose+BatchNormalization+Relu"], None),
     ],
 )  # fmt: skip
@@ -357,11 +359,11 @@ def test_pytorchs_int8_computes_what_qnnpack_lacks_between_conversions() -> None
     b = GraphBuilder("mixed")
     x = b.relu(b.batch_norm(b.conv(b.input((1, 8, 16, 16)), 8)))  # folded into the convolution
     x = b.mul(b.activation(x, "relu6"), b.conv(x, 8))
-    x = b.add(b.activation(x, "gelu"), b.conv(x, 8))
+    x = b.add(b.activation(x, "gelu"), b.sigmoid(b.conv(x, 8)))
     graph = b.finish(b.relu(b.batch_norm(x)))
 
     kernels = find_kernels(graph, load_rules("pytorch-int8"))
 
     assert sorted(kernel.kernel_type for kernel in kernels if kernel.kernel_type != "conv") == [
-        "activation", "activation.floating", "arithmetic", "arithmetic.floating", "batch_norm.floating",
+        "activation", "activation.floating", "activation.floating", "arithmetic", "arithmetic.floating", "batch_norm.floating",
     ]  # fmt: skip

@@ -25,9 +25,7 @@ from latcast.predictors.analytical import (
     coarse_class,
     compared,
     fit_from_kernels,
-    fit_from_networks,
     fit_nonnegative,
-    network_design,
     term_values,
     throughputs,
 )
@@ -354,32 +352,6 @@ class TestFittingKernelsAndNetworks:
 
     def test_nothing_measured_gives_terms_that_still_price(self) -> None:
         assert fit_from_kernels({}).coefficients[POOLED].tolist() == [0.0, 0.0, 0.0, 0.0]
-
-    def test_sums_over_networks_are_those_of_their_kernels(self, graphs: list[Graph]) -> None:
-        kernels = [find_kernels(graph, RULES) for graph in graphs]
-        table = KernelTable.of(kernels)
-        design, names = network_design(table.configurations)
-
-        sums = table.sum_by_network(design).reshape(len(graphs), len(names), len(TERMS)).sum(axis=1)
-
-        busy = [kernel for kernel in kernels[0] if not kernel.free]
-        terms = [term_values(kernel_type(kernel.kernel_type), np.array([kernel.configuration]))[0] for kernel in busy]
-        np.testing.assert_allclose(sums[0], np.sum(terms, axis=0))
-
-    def test_whole_networks_alone_teach_the_latency_of_others(self, graphs: list[Graph]) -> None:
-        table = KernelTable.of([find_kernels(graph, RULES) for graph in graphs])
-        design, names = network_design(table.configurations)
-        sums = table.sum_by_network(design)
-        latency_ms = sums.reshape(len(graphs), len(names), len(TERMS)).sum(axis=1) @ TRUTH + 0.7
-        train = np.arange(len(graphs)) % 3 > 0
-
-        analytical, overhead_ms = fit_from_networks(sums[train], names, latency_ms[train])
-
-        coefficients = np.concatenate([analytical.coefficients[name] for name in names])
-        error = (sums[~train] @ coefficients + overhead_ms) / latency_ms[~train] - 1
-        assert np.abs(error).mean() < 0.02
-        assert (coefficients >= 0).all()
-        assert overhead_ms >= 0
 
 
 # 10⁻⁸ ms a FLOP, 10⁻⁷ ms an element, 4·10⁻⁷ ms a weight, 5 µs a kernel.

@@ -16,7 +16,7 @@ from latcast.predictors.analytical import DEPTH, POOLED, TERMS, AnalyticalTerms,
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms, Coldness
 from latcast.predictors.intervals import (
-    NETWORKS_OUTSIDE_GROWTH,
+    OUTSIDE_GROWTH,
     VARIANCE,
     HeldOut,
     conformal_interval,
@@ -34,6 +34,8 @@ from tests.predictors.made_up_platform import RULES, TRUTH
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
 OVERHEAD_MS = 0.2
+EXACT = {"operators": "analytical", "kernels": "analytical", "networks": "analytical_gp"}
+"""What to learn from, to a model that is right where kernels take what analytical terms say."""
 
 
 def true_ms(kernel: Kernel) -> float:
@@ -65,15 +67,18 @@ def _lineages(data: TrainingData) -> list[str]:
 
 
 class TestEachSource:
-    @pytest.mark.parametrize("learn_from", LEARN_FROM)
-    def test_a_family_that_was_left_out_is_predicted_within_two_percent(self, data: TrainingData, learn_from: str) -> None:
+    # How the latency of whole networks is shared between overhead and kernels, their prior says.
+    @pytest.mark.parametrize(("learn_from", "overhead_error"), [("operators", 0.15), ("kernels", 0.15), ("networks", 0.8)])
+    def test_a_family_that_was_left_out_is_predicted_within_three_percent(
+        self, data: TrainingData, learn_from: str, overhead_error: float
+    ) -> None:
         held_out = [sample for sample in data.networks if sample.family == "googlenet"]
         rest = restrict(data, lambda sample: sample.family != "googlenet")
 
-        predictor = Trainer(PLATFORM, RULES, learn_from, "analytical").fit(rest)
+        predictor = Trainer(PLATFORM, RULES, learn_from, EXACT[learn_from]).fit(rest)
 
-        assert errors(predictor.estimate([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
-        assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
+        assert errors(predictor.estimate([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.03
+        assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=overhead_error)
 
     def test_kernels_that_were_scaled_to_their_networks_keep_their_latencies(self, data: TrainingData) -> None:
         """Concatenations read half as long again: a weight would be two thirds, but for how little of a network they are."""
@@ -90,7 +95,7 @@ class TestEachSource:
 
     @pytest.mark.parametrize("learn_from", LEARN_FROM)
     def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, learn_from: str) -> None:
-        predictor = Trainer(PLATFORM, RULES, learn_from, "analytical").fit(data)
+        predictor = Trainer(PLATFORM, RULES, learn_from, EXACT[learn_from]).fit(data)
 
         functions = {
             kernel.configuration[2] for each in data.networks for kernel in each.kernels if kernel.kernel_type == "activation"
@@ -166,6 +171,13 @@ class TestEachSource:
         with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
             Trainer(PLATFORM, RULES, "guess").fit(data)
 
+    @pytest.mark.parametrize(("learn_from", "model"), [("networks", "analytical"), ("kernels", "analytical_gp")])
+    def test_a_model_that_is_learned_from_something_else_is_refused(
+        self, data: TrainingData, learn_from: str, model: str
+    ) -> None:
+        with pytest.raises(TrainingError, match=model):
+            Trainer(PLATFORM, RULES, learn_from, model).fit(data)
+
     @pytest.mark.parametrize(
         ("learn_from", "needed"),
         [("operators", "profiled operators"), ("kernels", "isolated kernels"), ("networks", "measured networks")],
@@ -193,7 +205,9 @@ class TestCrossPrediction:
             profiled=tuple(replace(one, latency_ms=3 * one.latency_ms) if one.network in keys else one for one in data.profiled),
         )
 
-        clean, dirty = (Trainer(PLATFORM, RULES, learn_from, "analytical").held_out(each).latency_ms for each in (data, poisoned))
+        clean, dirty = (
+            Trainer(PLATFORM, RULES, learn_from, EXACT[learn_from]).held_out(each).latency_ms for each in (data, poisoned)
+        )
 
         assert 0 < own.sum() < len(own)
         np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
@@ -240,14 +254,14 @@ class TestIntervals:
         factor = {"densenet": 2.0}
         networks = tuple(replace(one, latency_ms=factor.get(one.family, 1.0) * one.latency_ms) for one in data.networks)
         given = replace(data, networks=networks)
-        held_out = Trainer(PLATFORM, RULES, "networks", "analytical").held_out(given)
+        _, held_out = Trainer(PLATFORM, RULES, model="analytical").chosen(given, _lineages(given))
         actual, lineages = np.array([one.latency_ms for one in networks]), lineages_of(networks)
 
-        predictor = trained_with_card(Trainer(PLATFORM, RULES, "networks", "analytical"), given)
+        predictor = trained_with_card(Trainer(PLATFORM, RULES, model="analytical"), given)
 
         unwidened = HeldOut(held_out.latency_ms, np.zeros(len(networks)))
         assert held_out.outside_share.max() > 0.2
-        growth = NETWORKS_OUTSIDE_GROWTH
+        growth = OUTSIDE_GROWTH
         assert predictor.interval == conformal_interval(actual, held_out, lineages, outside_growth=growth)
         assert predictor.interval.high < conformal_interval(actual, unwidened, lineages).high
         low, high = unseen_bounds_ms(actual, held_out, lineages, outside_growth=growth) or (actual, actual)

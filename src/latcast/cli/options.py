@@ -242,8 +242,8 @@ KernelModel = Annotated[
     str | None,
     Option(
         "--model",
-        help="How a kernel type is modelled: analytical_gbdt, analytical or a plug-in's regressor; of whole networks "
-        "analytical_gp or analytical. [default: analytical_gbdt, of whole networks analytical_gp]",
+        help="How a kernel type is modelled: analytical_gbdt, analytical or a plug-in's regressor; whole networks teach "
+        "analytical_gp alone. [default: analytical_gbdt, of whole networks analytical_gp]",
         callback=_model,
     ),
 ]

@@ -357,52 +357,6 @@ def fit_from_kernels(
     return AnalyticalTerms(coefficients, tuple(terms), block)
 
 
-def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
-    """Return the terms of distinct kernels in the columns of their class, for sums over networks.
-
-    Args:
-        configurations: Kernel type to distinct configurations, as in :class:`latcast.kernels.KernelTable`.
-
-    Returns:
-        (distinct kernels, classes x len(TERMS)) and the class names in order.
-    """
-    values = [term_values(kernel_type(name), rows) for name, rows in configurations.items()]
-    classes = [
-        str(found)
-        for name, rows in configurations.items()
-        for found in kernel_type(name).throughput_class(kernel_type(name).columns(rows))
-    ]
-    names = sorted(set(classes))
-    place = {name: index for index, name in enumerate(names)}
-    stacked = np.concatenate(values) if values else np.zeros((0, len(TERMS)))
-    design = np.zeros((len(stacked), len(names) * len(TERMS)))
-    width = len(TERMS)
-    for row, name in enumerate(classes):
-        design[row, place[name] * width : (place[name] + 1) * width] = stacked[row]
-    return design, names
-
-
-def fit_from_networks(sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray) -> tuple[AnalyticalTerms, float]:
-    """Fit coefficients, and a constant overhead, to whole networks alone.
-
-    Args:
-        sums: (networks, classes x len(TERMS)): :func:`network_design` summed over each network.
-        names: The classes.
-        latency_ms: (networks,).
-
-    Returns:
-        The coefficients and the overhead in milliseconds.
-    """
-    width = len(TERMS)
-    networks = len(latency_ms)
-    total = sums.reshape(networks, len(names), width).sum(axis=1)
-    pooled = fit_nonnegative(np.hstack([total, np.ones((networks, 1))]), latency_ms, strength=1e-6)
-    prior = np.concatenate([np.tile(pooled[:width], len(names)), pooled[width:]])
-    fitted = fit_nonnegative(np.hstack([sums, np.ones((networks, 1))]), latency_ms, prior, 1e-2 / np.sqrt(networks))
-    coefficients = {name: fitted[index * width : (index + 1) * width] for index, name in enumerate(names)}
-    return AnalyticalTerms({POOLED: pooled[:width], **coefficients}), float(fitted[-1])
-
-
 @dataclass(frozen=True)
 class ClassThroughput:
     """Rates of a device on one class of kernels: inverse coefficients, each as if its term were all of a kernel's latency.

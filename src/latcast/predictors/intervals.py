@@ -60,8 +60,8 @@ LEVEL = 0.9
 OUTSIDE_GROWTH = 1.0
 """How much wider (in logarithms) an interval is by default where all of a latency is outside the training range."""
 
-NETWORKS_OUTSIDE_GROWTH = 4.0
-"""The same for whole networks alone, and for GPUs, whose errors on novel networks are two to four times as large."""
+GPUS_OUTSIDE_GROWTH = 4.0
+"""The same for GPUs, whose errors on novel networks are two to four times as large."""
 
 
 GROWTHS = (0.0, *(2.0 ** np.arange(-1, 5.5, 0.5)).tolist())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,10 +39,10 @@ def size_lengths(kind: KernelType) -> Mapping[str, float]:
     return {name: length for name, length in _OTHER_SIZES.items() if name in known}
 
 
-def size_covariance(kind: KernelType) -> SizeCovariance:
-    """Return the covariance of kernels of a type."""
+def size_covariance(kind: KernelType, smooth: float = SMOOTH_DEVIATION) -> SizeCovariance:
+    """Return the covariance of kernels of a type; ``smooth`` is the deviation that close sizes share."""
     lengths = np.array(list(size_lengths(kind).values()))
-    return SizeCovariance(lengths, 0, level=0.0, path=0.0, smooth=SMOOTH_DEVIATION, own=OWN_DEVIATION)
+    return SizeCovariance(lengths, 0, level=0.0, path=0.0, smooth=smooth, own=OWN_DEVIATION)
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,14 @@ class TypeSizes:
         rows: Their place among all distinct kernels.
         configurations: (kernels, fields).
         sizes: (kernels, sizes) of :func:`size_lengths`.
+        smooth: As for :func:`size_covariance`.
     """
 
     name: str
     rows: slice
     configurations: np.ndarray
     sizes: np.ndarray
+    smooth: float = SMOOTH_DEVIATION
 
     @cached_property
     def point_of(self) -> np.ndarray:
@@ -79,11 +81,11 @@ class TypeSizes:
     @cached_property
     def covariance(self) -> np.ndarray:
         """(points, points)."""
-        return size_covariance(kernel_type(self.name)).between(self.points, self.points)
+        return size_covariance(kernel_type(self.name), self.smooth).between(self.points, self.points)
 
     def factor(self, weights: np.ndarray) -> GaussianProcessCorrection:
         """Return the factor whose points have these weights, (points,)."""
-        return GaussianProcessCorrection.of(size_covariance(kernel_type(self.name)), self.points, weights)
+        return GaussianProcessCorrection.of(size_covariance(kernel_type(self.name), self.smooth), self.points, weights)
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,13 @@ class NetworkTerms:
     terms: tuple[str, ...] = TERMS
 
     @classmethod
-    def of(cls, networks: Sequence[Sequence[Kernel]], terms: Sequence[str] = TERMS) -> NetworkTerms:
+    def of(cls, networks: Sequence[Sequence[Kernel]], terms: Sequence[str] = TERMS, unbent: Collection[str] = ()) -> NetworkTerms:
         """Return the terms of networks given by their kernels.
 
         Args:
             networks: Kernels of each.
             terms: Which, as for :func:`latcast.predictors.analytical.term_values`.
+            unbent: Kernel types of which close sizes share no factor.
 
         Raises:
             MissingExtraError: SciPy is not installed.
@@ -128,7 +131,8 @@ class NetworkTerms:
             values.append(term_values(kind, rows, terms))
             names += [coarse_class(str(found)) for found in kind.throughput_class(kind.columns(rows))]
             sizes = feature_matrix(kind, rows, tuple(size_lengths(kind)))
-            types.append(TypeSizes(name, slice(start, start + len(rows)), rows, sizes))
+            smooth = 0.0 if name in unbent else SMOOTH_DEVIATION
+            types.append(TypeSizes(name, slice(start, start + len(rows)), rows, sizes, smooth))
             start += len(rows)
         classes = tuple(sorted(set(names)))
         place = {name: index for index, name in enumerate(classes)}

@@ -94,7 +94,7 @@ CONVERTED_FLOP_MS: Mapping[str, float] = {
 """Milliseconds a FLOP of such loops, which convert each number from an integer and back: forty cycles a number, for which the
 classes do one FLOP, two, and about six."""
 
-CLAMPED = 0.1
+CLAMPED = 0.03
 """Cost of an element that QNNPACK only cuts off (ReLU), sixteen in an instruction, against one that is computed."""
 
 SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
@@ -125,19 +125,33 @@ PACKED_DEVIATION = 0.5
 
 LINEAR, GROUPED = ("linear matrix", "conv 1x1"), ("conv grouped", "conv grouped single")
 SAME_CODE: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
-    ("pytorch", "cpu"): (LINEAR,), ("tflite", "cpu"): (LINEAR, GROUPED), ("tflite", "cpu int8"): (LINEAR, GROUPED),
+    ("pytorch", "cpu"): (LINEAR, *(("conv kxk", name) for name in GROUPED)),
+    ("tflite", "cpu"): (LINEAR, GROUPED), ("tflite", "cpu int8"): (LINEAR, GROUPED),
 }  # fmt: skip
 """Pairs of classes, by runtime and sort of device, that one routine computes: their coefficients are the same multiples of their
 priors, and of GROUPED those of FLOPs and loops too. LINEAR is one routine in PyTorch's int8 as well; lineages held out are
 predicted better there where each class has its own price."""
 
+UNBENT: Mapping[tuple[str, str], frozenset[str]] = {QNNPACK: frozenset({"linear"})}
+"""Kernel types, by runtime and sort of device, of which close sizes share no factor: what the narrow layers of small transformers
+show would be carried on to layers of ten times their width."""
+
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
 """Standard deviation of a coefficient, as a part of its prior."""
 
-DEPTHWISE_FLOP: Mapping[str, float] = {"depthwise": 3.0, "depthwise wide": 24.0}
-"""Cost of a depthwise FLOP in QNNPACK against one of a dense convolution: its input is used once for each filter tap, and above
-25 taps one of eight channels is."""
+DEPTHWISE_FLOP: Mapping[tuple[str, str], Mapping[str, float]] = {
+    ("tflite", "cpu"): {"depthwise": 3.0, "depthwise wide": 3.0}, ("pytorch", "cpu"): {"depthwise wide": 8.0},
+    QNNPACK: {"depthwise": 3.0, "depthwise wide": 24.0},
+}  # fmt: skip
+"""Cost of a depthwise FLOP against one of a dense convolution, by runtime and sort of device: its input is used once for each
+filter tap, and above 25 taps XNNPACK and QNNPACK compute one of eight channels."""
+
+WIDE_BY_CORE: Mapping[str, float] = {"in order": 3.0, "out of order": 4 / 3, "apple": 1.0}
+"""Factor on that of QNNPACK above 25 taps, by kind of core, as six phones show: one in order waits for each sum."""
+
+DEPTHWISE_MOVED = 0.5
+"""Cost of an element that a depthwise convolution of TFLite's moves in fp32, against one that other kernels move."""
 
 LAYER_NORM_PASSES = 6.0
 """Passes over its elements of a layer normalisation under TFLite in int8, which has none that is fused."""
@@ -153,11 +167,25 @@ def device_sort(platform: Platform) -> str:
     return "cpu int8" if platform.precision == "int8" else "cpu"
 
 
+def core_kind(platform: Platform) -> str:
+    """Return the kind of a platform's cores: "in order", "apple", or else, and where it is not known, "out of order"."""
+    chip = chip_of(platform.device, unit_kind="cpu")
+    core = chip.cluster(platform.unit) if chip is not None else None
+    if chip is None or core is None or core.in_order is None:
+        return "out of order"
+    return "in order" if core.in_order else "apple" if chip.vendor == "Apple" else "out of order"
+
+
 def network_term_names(platform: Platform) -> tuple[str, ...]:
     """Return the terms that whole networks of a platform teach."""
     unit = platform.runtime, device_sort(platform)
     loops = (LOOPS,) if unit in LOOPING else ()
     return (*TERMS, *loops, *((GATHERED,) if unit in GATHERING else ()), *(LAYOUT_TERMS if unit in CHANNELS_FIRST else ()))
+
+
+def unbent_types(platform: Platform) -> frozenset[str]:
+    """Return the kernel types whose factors on a platform differ by exact sizes alone."""
+    return UNBENT.get((platform.runtime, device_sort(platform)), frozenset())
 
 
 OF_CPUS = (*TERMS, LOOPS, GATHERED, *LAYOUT_TERMS)
@@ -205,7 +233,7 @@ def known_coefficients(platform: Platform, classes: Sequence[str], terms: Sequen
     chip = chip_of(platform.device, unit_kind="cpu") if sort != "gpu" and platform.runtime == "tflite" else None
     core = chip.cluster(platform.unit) if chip is not None else None
     if chip is not None and core is not None and core.ghz and core.in_order is not None:
-        kind = "in order" if core.in_order else "apple" if chip.vendor == "Apple" else "out of order"
+        kind = core_kind(platform)
         generic = np.isin(classes, list(FREE_CLASSES))
         slower = NARROW if not core.in_order and (core.fma_bits or NARROW_BITS) <= NARROW_BITS else 1.0
         for term, cycles in zip(("flops", LOOPS), GENERIC_CYCLES[sort][kind], strict=True):
@@ -223,8 +251,11 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     if tflite and sort == "cpu int8" and name == "layer norm":
         row[:2] *= LAYER_NORM_PASSES
     if (platform.runtime, sort) == QNNPACK:
-        row[0] = CONVERTED_FLOP_MS.get(name, DEPTHWISE_FLOP.get(name, 1.0) * row[0])
+        row[0] = CONVERTED_FLOP_MS.get(name, row[0])
         row[1] *= CLAMPED if name == "activation" else 1.0
+        row[0] *= WIDE_BY_CORE[core_kind(platform)] if name == "depthwise wide" else 1.0
+    row[0] *= DEPTHWISE_FLOP.get((platform.runtime, sort), {}).get(name, 1.0)
+    row[1] *= DEPTHWISE_MOVED if tflite and sort == "cpu" and name.startswith("depthwise") else 1.0
     row[OF_CPUS.index(GATHERED)] = row[1]
     return row
 

@@ -22,8 +22,6 @@ from latcast.predictors.analytical import (
     DEPTH,
     TERMS,
     fit_from_kernels,
-    fit_from_networks,
-    network_design,
 )
 from latcast.predictors.calibration_terms import (
     LEVELS,
@@ -38,16 +36,13 @@ from latcast.predictors.calibration_terms import (
 )
 from latcast.predictors.intervals import FOLDS, VARIANCE, HeldOut, Interval, group_folds
 from latcast.predictors.kernel_predictor import (
-    ANALYTICAL,
     ANALYTICAL_GBDT,
     ANALYTICAL_GP,
-    KernelPredictor,
-    Seen,
     fit_kernel_predictor,
 )
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts
+from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts, unbent_types
 from latcast.records import Platform
 from latcast.training.samples import (
     NetworkSample,
@@ -68,8 +63,7 @@ LEARN_FROM = ("operators", "kernels", "networks")
 def chosen_model(learn_from: str, model: str | None = None) -> str:
     """Return the model of kernel types: as asked for, or, where None, as suits what is learned from.
 
-    Whole networks teach ``analytical_gp`` (their default) and ``analytical``; timed kernels teach everything else,
-    ``analytical_gbdt`` by default.
+    Whole networks teach ``analytical_gp``; timed kernels teach everything else, ``analytical_gbdt`` by default.
 
     Raises:
         TrainingError: Nothing known to learn from, or a model that it does not teach.
@@ -78,8 +72,8 @@ def chosen_model(learn_from: str, model: str | None = None) -> str:
         raise TrainingError(f"cannot learn from '{learn_from}'; expected one of {', '.join(LEARN_FROM)}")
     if model is None:
         return ANALYTICAL_GP if learn_from == "networks" else ANALYTICAL_GBDT
-    if learn_from == "networks" and model not in (ANALYTICAL_GP, ANALYTICAL):
-        raise TrainingError(f"whole networks do not teach the model '{model}'; expected {ANALYTICAL_GP} or {ANALYTICAL}")
+    if learn_from == "networks" and model != ANALYTICAL_GP:
+        raise TrainingError(f"whole networks do not teach the model '{model}'; expected {ANALYTICAL_GP}")
     if learn_from != "networks" and model == ANALYTICAL_GP:
         raise TrainingError(
             f"the model '{model}' is learned from whole networks; expected learn_from 'networks', found '{learn_from}'"
@@ -112,7 +106,7 @@ class Trainer:
 
     def fit(self, data: TrainingData) -> PlatformPredictor:
         """Return a predictor trained on all samples."""
-        if self.learn_from == "networks":
+        if chosen_model(self.learn_from, self.model) == ANALYTICAL_GP:
             return self._fit_from_networks(data.networks)
         predictor = self._kernels(data)
         return self._calibrated(predictor, data, *self._sums(predictor, data.networks))
@@ -258,19 +252,10 @@ class Trainer:
                 "measure more (latcast profile)"
             )
         latency_ms = np.array([sample.latency_ms for sample in networks])
-        if chosen_model(self.learn_from, self.model) == ANALYTICAL_GP:
-            terms = NetworkTerms.of([sample.kernels for sample in networks], network_term_names(self.platform))
-            parts = predictor_parts(fit_whole_networks(terms, latency_ms, self.platform), terms)
-            return PlatformPredictor(self.platform, self.rules, *parts, interval=Interval(novelty=VARIANCE))
-        table = KernelTable.of([sample.kernels for sample in networks])
-        design, names = network_design(table.configurations)
-        analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
-        kernels = {
-            name: KernelPredictor(name, ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0, Seen.of(name, rows))
-            for name, rows in table.configurations.items()
-            if name != "other"
-        }
-        return PlatformPredictor(self.platform, self.rules, analytical, kernels, CalibrationTerms(constant_ms=overhead_ms))
+        names, unbent = network_term_names(self.platform), unbent_types(self.platform)
+        terms = NetworkTerms.of([sample.kernels for sample in networks], names, unbent)
+        parts = predictor_parts(fit_whole_networks(terms, latency_ms, self.platform), terms)
+        return PlatformPredictor(self.platform, self.rules, *parts, interval=Interval(novelty=VARIANCE))
 
 
 def _without_part(data: TrainingData, fold: np.ndarray, part: int) -> TrainingData:

@@ -19,7 +19,7 @@ from latcast.kernels.selection import family_in
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import (
     FOLDS,
-    NETWORKS_OUTSIDE_GROWTH,
+    GPUS_OUTSIDE_GROWTH,
     OUTSIDE_GROWTH,
     VARIANCE,
     HeldOut,
@@ -188,8 +188,7 @@ def trained_with_card(
         "environment": environment or {},
     }
     if held_out is not None:
-        rough = trainer.learn_from == "networks" or unit_kind(trainer.platform.unit) == "gpu"
-        growth = NETWORKS_OUTSIDE_GROWTH if rough else OUTSIDE_GROWTH
+        growth = GPUS_OUTSIDE_GROWTH if unit_kind(trainer.platform.unit) == "gpu" else OUTSIDE_GROWTH
         with_relatives = None
         if predictor.interval.novelty == VARIANCE:
             with_relatives = trainer.held_out(data, [sample.reference.key for sample in data.networks])

@@ -19,7 +19,7 @@ def test_networks_are_the_same_every_time_and_the_first_are_part_of_more() -> No
 
 
 def test_networks_of_a_made_up_machine_are_predicted_from_synthetic_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LEARNERS", (("latcast", "operators", "analytical"), ("whole", "networks", "analytical")))
+    monkeypatch.setattr(live, "LEARNERS", (("latcast", "operators", "analytical"), ("whole", "networks", "analytical_gp")))
     with Store(":memory:") as store:
         tested = [model(name) for name in ("squeezenet1_1", "mobilenet_v1_0_5")]
         store.add_all(measurement(reference, PLATFORM, place) for place, reference in enumerate(tested))
