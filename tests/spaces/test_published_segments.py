@@ -115,6 +115,7 @@ def test_every_covering_segment_leads_from_one_tensor_to_one() -> None:
             assert SEGMENT_MACS[0] <= graph_macs(graph) <= 4e9
 
 
+@pytest.mark.slow
 def test_drawn_designs_share_no_whole_set_of_blocks_with_held_out_ones() -> None:
     blocks = {design: blocks_of(names) for design, names in networks_by_design().items()}
     held_out = Counter[tuple[str, ...]]()
@@ -131,6 +132,7 @@ def test_drawn_designs_share_no_whole_set_of_blocks_with_held_out_ones() -> None
     assert relatives == set(NEAR_RELATIVES)
 
 
+@pytest.mark.slow
 def test_designs_of_large_networks_alone_are_held_to_the_same_rule() -> None:
     drawn = networks_by_design()
     names: dict[str, list[str]] = defaultdict(list)
