@@ -107,7 +107,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph("net", tuple(nodes), ("image",), (activations[-1],), tensors, frozenset(weights), constants)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs())
 def test_any_graph_is_read_back_as_it_was(graph: Graph) -> None:
     assert_same(unpack(pack(graph), "net"), graph)

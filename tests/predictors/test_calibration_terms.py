@@ -12,7 +12,6 @@ from latcast.kernels.types import KERNEL_TYPES, kernel_type
 from latcast.predictors.calibration_terms import (
     CalibrationTerms,
     ShortNetworkCorrection,
-    confirmed_short_network_correction,
     fit_calibration_terms,
     fit_short_network_correction,
     sums_by_type,
@@ -56,21 +55,6 @@ def test_networks_whose_kernels_cost_nothing_are_ignored() -> None:
         sum_ms[[1, 3, 4]], latency_ms[[1, 3, 4]]
     )
     assert fit_short_network_correction(np.zeros(3), np.ones(3)) == ShortNetworkCorrection()
-    assert confirmed_short_network_correction(np.zeros(3), np.ones(3), ["a", "b", "c"]) == ShortNetworkCorrection()
-
-
-def test_a_factor_that_one_lineage_alone_shows_is_not_confirmed_by_the_others() -> None:
-    """Six networks of one lineage of 1 to 2 ms take half; 24 of four others, of 10 to 100 ms, take what they add up to.
-
-    What the others teach has no factor, so that the six are as badly off with it as without; who lets the six teach sees a gain.
-    """
-    sum_ms = np.concatenate([np.linspace(1, 2, 6), *[np.geomspace(10, 100, 6)] * 4])
-    latency_ms = np.where(sum_ms < 5, sum_ms / 2, sum_ms)
-
-    found = confirmed_short_network_correction(sum_ms, latency_ms, [name for name in "abcde" for _ in range(6)])
-
-    assert fit_short_network_correction(sum_ms, latency_ms).exponents
-    assert found == ShortNetworkCorrection()
 
 
 def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() -> None:
@@ -100,17 +84,6 @@ def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() ->
 def test_numbers_that_no_fit_gives_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ShortNetworkCorrection.from_json({**CORRECTION.to_json(), **change})
-
-
-@pytest.mark.parametrize(("exponent", "kept"), [(0.1, True), (0.0, False)])
-def test_a_factor_is_kept_where_families_left_out_confirm_it(exponent: float, kept: bool) -> None:
-    rng = np.random.default_rng(2)
-    sum_ms = np.exp(rng.uniform(np.log(0.3), np.log(100), 200))
-    latency_ms = 1.1 * sum_ms * np.minimum(sum_ms / 20, 1) ** exponent * rng.lognormal(0, 0.03, 200)
-
-    correction = confirmed_short_network_correction(sum_ms, latency_ms, [f"family {index % 7}" for index in range(200)])
-
-    assert any(correction.exponents) is kept
 
 
 def test_a_kernel_costs_its_weighted_latency_and_a_share_of_overhead() -> None:
@@ -202,12 +175,6 @@ def test_networks_that_run_the_faster_the_shorter_they_are_get_a_factor() -> Non
     predicted = model.short_network_factor(inside) * (inside + model.constant_ms)
     assert np.abs(predicted / latency_ms - 1).mean() < 0.04
     assert model.short_network_factor(np.array([1.0, 90.0])) == pytest.approx([0.05**0.1, 1.0], abs=0.05)
-
-
-def test_a_factor_that_held_out_families_do_not_confirm_is_not_kept() -> None:
-    sums, latency_ms, groups = measured_networks(0.0)
-
-    assert fit_calibration_terms(sums, ["conv"], latency_ms, groups).short_networks == ShortNetworkCorrection()
 
 
 def test_a_model_with_a_short_network_correction_comes_back_from_json() -> None:

@@ -51,9 +51,6 @@ MOST_EXPONENT = 1.0
 FEWEST_FOR_CORRECTION = 30
 """Networks below which short ones are taken to be as long ones."""
 
-LEAST_GAIN = 0.002
-"""Least reduction of the error on left-out networks for which the factor is kept."""
-
 
 @dataclass(frozen=True)
 class Coldness:
@@ -197,34 +194,6 @@ def fit_short_network_correction(sum_ms: np.ndarray, latency_ms: np.ndarray) -> 
     return ShortNetworkCorrection(tuple(map(float, knots[used])), tuple(map(float, exponents[used])), shortest)
 
 
-def confirmed_short_network_correction(
-    sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0
-) -> ShortNetworkCorrection:
-    """Return the factor of short networks; none where networks of other lineages do not confirm it.
-
-    Args:
-        sum_ms, latency_ms: As for :func:`fit_short_network_correction`.
-        groups: (networks,) lineage or space of each network; whole groups are left out.
-        seed: Order of the groups.
-    """
-    positive = sum_ms > 0
-    sum_ms, latency_ms = sum_ms[positive], latency_ms[positive]
-    fold = group_folds([group for group, kept in zip(groups, positive, strict=True) if kept], FOLDS, seed)
-    if not len(fold):
-        return ShortNetworkCorrection()
-    ratio = np.log(latency_ms / sum_ms)
-    plain, warmed = np.zeros(len(fold)), np.zeros(len(fold))
-    for part in np.unique(fold):
-        rest, left_out = fold != part, fold == part
-        if rest.any():
-            factor = np.log(fit_short_network_correction(sum_ms[rest], latency_ms[rest]).factor(sum_ms))
-            plain[left_out] = ratio[left_out] - np.median(ratio[rest])
-            warmed[left_out] = (ratio - factor)[left_out] - np.median((ratio - factor)[rest])
-    # Each with the level that suits it, as the network model has it in the end.
-    gain = np.abs(np.expm1(-plain)).mean() - np.abs(np.expm1(-warmed)).mean()
-    return fit_short_network_correction(sum_ms, latency_ms) if gain > LEAST_GAIN else ShortNetworkCorrection()
-
-
 def _shortfalls(sum_ms: np.ndarray, knots_ms: Sequence[float], shortest_ms: float) -> np.ndarray:
     """Return the logarithms of how far sums are below knots, (networks, knots), 0 above."""
     inside = np.maximum(np.asarray(sum_ms, dtype=np.float64), shortest_ms)
@@ -330,9 +299,7 @@ def fit_calibration_terms(
     if correction is None:
         sums_ms = design @ _fit(design, latency_ms, strength, ShortNetworkCorrection())
         enough = len(latency_ms) >= FEWEST_FOR_CORRECTION
-        correction = (
-            confirmed_short_network_correction(sums_ms, latency_ms, groups, seed=seed) if enough else ShortNetworkCorrection()
-        )
+        correction = fit_short_network_correction(sums_ms, latency_ms) if enough else ShortNetworkCorrection()
     fitted = _fit(design, latency_ms, strength, correction)
     weights = {name: float(weight) for name, weight in zip(names, fitted[: len(names)], strict=True) if name != UNLIKE}
     return CalibrationTerms(float(fitted[-1]), float(fitted[-2]), weights, correction)
