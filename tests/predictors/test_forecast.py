@@ -306,7 +306,10 @@ def test_units_on_which_nothing_was_measured_are_named_where_no_unit_is_said(tex
         ("radxa zero", "is part of the name of Radxa Zero 3W; name that"),
         ("toybrick rk3588 kit", "of 'toybrick rk3588 kit' the chip is known: 'RK3588'; name that"),
         ("gallaxy s23", "no predictor for .gallaxy s23.; nearest devices and chips: Galaxy S23"),
-        ("pixel 4 toaster 2.14", "'toaster 2.14' says nothing of a platform of pixel 4"),
+        (
+            "pixel 4 toaster 2.14",
+            "'toaster 2.14' says nothing of a platform of pixel 4: .* or precision; all: latcast platforms$",
+        ),
         ("jetson orin nano 15w", "'15w' says nothing of a platform of jetson orin nano"),
         ("raspberry pi 5 hailo", "of raspberry pi 5 only the CPU and GPU are known"),
         ("ring doorbell", "no known name is like it; name its chip, or add it from a few timed networks"),

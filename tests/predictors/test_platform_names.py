@@ -25,6 +25,8 @@ SPELLINGS = {
     "Galaxy Tab S4": ("Galaxy Tab S4", "tab s4", "SM-T830"),
     "Xiaomi Mi 9": ("Xiaomi Mi 9", "mi 9", "mi9 opencl"),
     "Xiaomi 13": ("Xiaomi 13", "xiaomi13"),
+    "Motorola Edge 40": ("Motorola Edge 40", "Moto Edge 40"),
+    "GeForce RTX 4090": ("RTX 4090 onnxruntime cuda", "nvidia rtx 4090"),
     "Redmi Note 8 Pro": ("Redmi Note 8 Pro", "redmi note8 pro", "Xiaomi Redmi Note 8 Pro"),
     "Redmi Note 8": ("redmi note 8", "Xiaomi Redmi Note 8"),
     "Poco F3": ("Poco F3", "xiaomi poco f3"),

@@ -29,7 +29,6 @@ def what_to_name(text: str) -> str:
         such = ", ".join(each.name for each in found[:4])
         many = f"{len(found)} devices and chips, such as {such}; name one" if len(found) > 1 else f"{such}; name that"
         return f"'{text}' is {part} of {many}: latcast platforms --find '{text}'"
-    said = ""
     words = text.split()
     for place, length in ((place, length) for length in (1, 2) for place in range(len(words))):
         left_out = " ".join(words[place : place + length])
@@ -39,17 +38,16 @@ def what_to_name(text: str) -> str:
         if not re.fullmatch(r"[a-z]+|\d+w|[a-z]+ v?\d+(\.\d+)+", left_out, re.I):
             continue
         if (named := read_name(rest, known)) is not None and any(each.exact for each in find(named.device)):
-            said = (
-                f"'{left_out}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision; "
+            return (
+                f"'{left_out}' says nothing of a platform of {named.device}: leave it out, or name a runtime, unit or precision"
             )
-            break
-    if not said and (chip := chip_of(text)) is not None:
+    if (chip := chip_of(text)) is not None:
         return f"of '{text}' the chip is known: '{chip.name}'; name that"
     own = get_close_matches(text.lower(), {name.split("/")[0] for name in known}, cutoff=0.8)
     near = dict.fromkeys((*own, *nearest_known(text)))
     if not near:
-        return f"{said}no known name is like it; name its chip, or add it from a few timed networks (latcast device kit)"
-    return f"{said}nearest devices and chips: {', '.join(near)}; name a device or chip, its unit and runtime"
+        return "no known name is like it; name its chip, or add it from a few timed networks (latcast device kit)"
+    return f"nearest devices and chips: {', '.join(near)}; name a device or chip, its unit and runtime"
 
 
 OF_NO_DEVICE = frozenset((

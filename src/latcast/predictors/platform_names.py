@@ -32,7 +32,7 @@ _SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"qnn|qualcomm ai hub|ai[ _-]hub", "qairt"),
         (r"(?:neural|hexagon|apple neural|qualcomm hexagon) (?:engine|processing unit|processor|accelerator|npu|dsp|htp)", "npu"),
         (r"dsp|htp|apu|ane|hta|hexagon|tpu", "npu"),
-        (r"graphics|(?:adreno|mali|immortalis|powervr|xclipse) ?(?:-?[a-z]?\d+)? gpu", "gpu"),
+        (r"graphics|cuda|(?:adreno|mali|immortalis|powervr|xclipse) ?(?:-?[a-z]?\d+)? gpu", "gpu"),
         (r"(\d+)[ _-]?(?:threads?|cores?)", r"cpu\1"),
         (r"single[ _-]?thread(?:ed)?", "cpu1"),
         (r"f(?:loat|p)?[ _-]?(16|32)", r"fp\1"),
