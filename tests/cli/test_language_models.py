@@ -85,6 +85,15 @@ def test_a_family_s_name_is_refused_with_its_members(latcast: Latcast) -> None:
     assert "gemma-3n-e2b, gemma-3n-e4b" in latcast("predict", "gemma3n", "--on", "galaxy s23").reason
 
 
+def test_check_says_that_a_model_does_not_fit_in_the_memory_that_is_stated(latcast: Latcast) -> None:
+    fits, tight = (
+        latcast("check", "llama-3.1-8b:q4_k_m", "--on", f"macbook air m2 {size}gb gpu", "--min-decode", 3) for size in (16, 8)
+    )
+    assert (fits.code, tight.code) == (0, 3)
+    assert "8 GB" in tight.err
+    assert "8 GB" not in fits.err
+
+
 def test_check_fails_with_code_3_where_a_model_is_likelier_too_slow_than_not(latcast: Latcast) -> None:
     on = ("--on", "galaxy s23 cpu")
     speed = latcast("predict", "qwen2.5-1.5b:q4_0", *on, "--json").json["predictions"][0]["decode_tokens_per_s"]

@@ -95,6 +95,11 @@ def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:
                 ("quantity", "ms", "% of all"),
                 [(name, three_digits(spent), percent(100 * spent / total)) for name, spent in parts.items()],
             )
+    _print_warnings(predictions)
+
+
+def _print_warnings(predictions: Sequence[LanguagePrediction]) -> None:
+    """Warn once of what holds for several predictions."""
     warned: dict[str, list[str]] = {}
     for found in predictions:
         for text in found.warnings:
@@ -134,6 +139,7 @@ def check(models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int
              *_found(each.prediction))
             for each in found
         ])  # fmt: skip
+        _print_warnings([each.prediction for each in found])
     if len({each.prediction.model for each in found}) < len(models):
         raise typer.Exit(1)
     if not passed:
