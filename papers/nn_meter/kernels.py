@@ -239,7 +239,7 @@ def convolutions(store: Store, platform: Platform) -> KernelSamples:
 
 def _without(samples: KernelSamples, configurations: set[tuple[int, ...]]) -> KernelSamples:
     kept = np.array([tuple(row) not in configurations for row in samples.configurations.tolist()], dtype=bool)
-    parts = (samples.configurations, samples.latency_ms, samples.groups, samples.coldness)
+    parts = (samples.configurations, samples.latency_ms, samples.coldness)
     return KernelSamples(*(part[kept] for part in parts))
 
 

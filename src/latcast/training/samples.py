@@ -34,13 +34,11 @@ class KernelSamples:
     Attributes:
         configurations: (samples, fields) distinct configurations.
         latency_ms: (samples,) median over the occurrences.
-        groups: (samples,) index of the network (or -1) of the first occurrence, for leaving networks out.
         coldness: (samples,) of the networks that they ran in; 1 where that is not asked for.
     """
 
     configurations: np.ndarray
     latency_ms: np.ndarray
-    groups: np.ndarray
     coldness: np.ndarray
 
 
@@ -98,7 +96,6 @@ class TrainingData:
         isolated: Kernels timed alone.
         profiled: Kernels timed by the runtime's profiler inside networks.
         networks: Whole networks.
-        matched: Share of the profiled time that could be given to kernels of the rules.
         skipped: What was left out, and why.
         scaled: Whether profiled kernels were scaled to add up to their networks' latencies.
     """
@@ -106,7 +103,6 @@ class TrainingData:
     isolated: tuple[KernelObservation, ...] = ()
     profiled: tuple[KernelObservation, ...] = ()
     networks: tuple[NetworkSample, ...] = ()
-    matched: float = 1.0
     skipped: tuple[str, ...] = field(default_factory=tuple)
     scaled: bool = False
 
@@ -350,7 +346,6 @@ def collect(
     networks: dict[str, tuple[Reference, tuple[Kernel, ...]]] = {}
     inside: dict[str, tuple[Kernel, ...]] = {}
     skipped: list[str] = []
-    given = whole = 0.0
     listed = list(measurements)
     overheads = profile_overheads(
         [found for found in listed if found.ok and found.latency_ms and found.role == "network" and found.executed]
@@ -382,12 +377,11 @@ def collect(
                     replace(each, latency_ms=max(each.latency_ms - overheads.profiler_ms, LEAST_LEFT * each.latency_ms))
                     for each in measurement.executed
                 )
-                pairs, some, total = attribute_executed(
+                pairs, _, total = attribute_executed(
                     networks[reference.key][1],
                     replace(measurement, executed=executed),
                     lambda nodes, key=reference.key: kernel_of(graph_of(key), rules, nodes),  # type: ignore[misc]
                 )
-                given, whole = given + some, whole + total
                 scale = overheads.scale(measurement.latency_ms, total)
                 if reference.space == SEGMENTS:
                     begins = input_readers(graph_of(reference.key))
@@ -405,9 +399,8 @@ def collect(
         for key, values in latencies.items()
     )
     return TrainingData(
-        tuple(isolated), tuple(profiled), samples, given / whole if whole else 1.0, tuple(skipped),
-        scaled=bool(profiled) and overheads.constant_ms == 0,
-    )  # fmt: skip
+        tuple(isolated), tuple(profiled), samples, tuple(skipped), scaled=bool(profiled) and overheads.constant_ms == 0
+    )
 
 
 def input_readers(graph: Graph) -> frozenset[str]:
@@ -428,21 +421,16 @@ def kernel_samples(
         observations: Timed kernels.
         coldness: Of networks, by their keys; 1 for those that are not named.
     """
-    found: dict[str, dict[tuple[Configuration, int], list[tuple[float, float, str]]]] = {}
+    found: dict[str, dict[tuple[Configuration, int], list[tuple[float, float]]]] = {}
     for each in observations:
         cold = coldness.get(each.network, 1.0)
         key = (each.kernel.configuration, round(cold * COLDNESS_STEPS))
-        found.setdefault(each.kernel.kernel_type, {}).setdefault(key, []).append((each.latency_ms, cold, each.network))
-    numbers: dict[str, int] = {"": -1}
-    for rows in found.values():
-        for values in rows.values():
-            numbers.setdefault(values[0][2], len(numbers) - 1)
+        found.setdefault(each.kernel.kernel_type, {}).setdefault(key, []).append((each.latency_ms, cold))
     return {
         name: KernelSamples(
             np.array([configuration for configuration, _ in rows], dtype=np.int64),
-            np.array([median(latency_ms for latency_ms, _, _ in values) for values in rows.values()]),
-            np.array([numbers[values[0][2]] for values in rows.values()]),
-            np.array([median(cold for _, cold, _ in values) for values in rows.values()]),
+            np.array([median(latency_ms for latency_ms, _ in values) for values in rows.values()]),
+            np.array([median(cold for _, cold in values) for values in rows.values()]),
         )
         for name, rows in found.items()
     }
