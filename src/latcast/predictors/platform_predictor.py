@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of
-from latcast.chips.device_memory import UNFIT, misfit, usable_memory_gb
 from latcast.graph.ir import Graph
 from latcast.kernels.delegates import delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
@@ -432,6 +430,8 @@ class PlatformPredictor:
                 overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share, converted=converted,
             )  # fmt: skip
             if misfits := self._memory_misfits(workload.memory_gb(index, self.platform.precision)):
+                from latcast.chips.device_memory import UNFIT
+
                 warnings = [*misfits, *warnings]
                 if misfits[0].startswith(UNFIT):
                     grade = Grade.of(grade.expected_error_pct + UNPREDICTED_ERROR, f"{UNFIT} in memory")
@@ -467,6 +467,9 @@ class PlatformPredictor:
         """Return a sentence on a network that not every size of the device's memory holds; see :func:`misfit`."""
         if not takes_gb:
             return ()
+        from latcast.chips.chip_names import chip_of
+        from latcast.chips.device_memory import misfit, usable_memory_gb
+
         kind, said = Unit.parse(self.platform.unit).kind, self.card.get("environment") or {}
         chip = chip_of(self.platform.device, str(said.get("chip") or self.card.get("chip") or ""), kind)
         return misfit(takes_gb, usable_memory_gb(self.platform.device, chip))

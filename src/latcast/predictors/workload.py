@@ -109,10 +109,10 @@ class Workload:
     def memory_gb(self, network: int, precision: str) -> float:
         """Return what weights and activations of a network take in a precision, in GB; 0 where every device holds them."""
         if (network, precision) not in self._memory_gb:
-            from latcast.kernels.memory import memory_of
-
             graph, takes_gb = self.graphs[network], 0.0
             if 4e-9 * sum(each.elements for each in graph.tensors.values()) > LEAST_MEMORY_GB:
+                from latcast.kernels.memory import memory_of
+
                 takes_gb = memory_of(graph, self.rules, precision, self.kernels[network]).total_bytes / 1e9
             self._memory_gb[network, precision] = takes_gb
         return self._memory_gb[network, precision]
