@@ -115,7 +115,7 @@ class TestRounds:
 
 class TestThePredictor:
     def test_its_card_names_sources_similarity_and_samples_and_survives_a_bundle(self, pool: Pool, tmp_path: Path) -> None:
-        rounds = rounds_of(pool)
+        rounds = rounds_of(pool, 25)
         known = measured(rounds.beginning(), 3 * COMPUTE)
         rounds.assess(known)
         kernels = [(Kernel("conv", row, "conv", ("conv",), ("Conv",)), ms) for row, ms in known["conv"].items()]
@@ -136,7 +136,7 @@ class TestThePredictor:
     def test_its_card_names_the_lineages_that_it_and_its_sources_were_trained_on_where_they_say(self, pool: Pool) -> None:
         said = {name: each.with_card({TRAINING_LINEAGES: ["1x1 + wide"]}) for name, each in pool.predictors.items()}
         for sources, expected in ((Pool.of(list(said.values())), ["1x1 + wide", "vgg"]), (pool, None)):
-            rounds = rounds_of(sources)
+            rounds = rounds_of(sources, 25)
             known = measured(rounds.beginning(), 3 * COMPUTE)
             rounds.assess(known)
             kernels = [(Kernel("conv", row, "conv", ("conv",), ("Conv",)), ms) for row, ms in known["conv"].items()]

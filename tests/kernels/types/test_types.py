@@ -269,6 +269,16 @@ class TestElementwise:
         assert kernel.configuration == (*expected, 0, 0, 0)
         assert kind.throughput_class(kind.columns(np.array([kernel.configuration]))).tolist() == [throughput_class]
 
+    @pytest.mark.parametrize(("name", "field"), [("conv", "out_channels"), ("linear", "out_features")])
+    def test_how_far_outputs_fill_whole_blocks_is_a_feature(self, name: str, field: str) -> None:
+        kind = kernel_type(name)
+        configuration = np.ones((2, len(kind.fields)), dtype=np.int64)
+        configuration[:, kind.fields.index(field)] = (48, 40)
+        features = kind.features(kind.columns(configuration))
+        assert features["filled_16"].tolist() == pytest.approx([1, 40 / 48])
+        assert features["filled_32"].tolist() == pytest.approx([48 / 64, 40 / 64])
+        assert features["filled_64"].tolist() == pytest.approx([48 / 64, 40 / 64])
+
 
 class TestPooling:
     @pytest.mark.parametrize("name", ["max_pool", "average_pool", "activation", "arithmetic", "concat", "resize"])

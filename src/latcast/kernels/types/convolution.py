@@ -18,6 +18,7 @@ from latcast.kernels.types.kernel_type import (
     Quantities,
     add_kernel_type,
     add_kernel_variant,
+    filled_lanes,
     missed,
     one_class,
 )
@@ -85,6 +86,7 @@ def features(c: Columns) -> Mapping[str, np.ndarray]:
         "in_channels_mod_16": c["in_channels"] % 16,
         "out_channels_mod_16": c["out_channels"] % 16,
         "channels_mod_4": (c["in_channels"] % 4) + (c["out_channels"] % 4),
+        **filled_lanes(group_out),
         "output_pixels": pixels,
         "out_w_mod_8": c["out_w"] % 8,
         "im2col_elements": pixels * taps * c["in_channels"],

@@ -200,6 +200,11 @@ def no_features(columns: Columns) -> Mapping[str, np.ndarray]:
     return {}
 
 
+def filled_lanes(channels: np.ndarray) -> Mapping[str, np.ndarray]:
+    """Return which share of whole blocks of 16, 32 and 64 the outputs fill: products are computed in blocks of vectors."""
+    return {f"filled_{block}": channels / (np.ceil(channels / block) * block) for block in (16, 32, 64)}
+
+
 def channel_remainders(columns: Columns) -> Mapping[str, np.ndarray]:
     """Return the channels beyond whole blocks of 4, 8 or 16, with which kernels fall back to slower plain layouts."""
     return {f"channels_mod_{block}": columns["channels"] % block for block in (4, 8, 16)}

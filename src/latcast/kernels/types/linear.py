@@ -18,6 +18,7 @@ from latcast.kernels.types.kernel_type import (
     NotThisType,
     Quantities,
     add_kernel_type,
+    filled_lanes,
     no_features,
     one_class,
 )
@@ -51,6 +52,7 @@ def linear_class(c: Columns) -> np.ndarray:
 def linear_features(c: Columns) -> Mapping[str, np.ndarray]:
     return {
         "out_features_mod_16": c["out_features"] % 16,
+        **filled_lanes(c["out_features"]),
         "rows_mod_8": c["rows"] % 8,
         "macs_blocked_16": c["rows"] * c["in_features"] * np.ceil(c["out_features"] / 16) * 16,
     }
