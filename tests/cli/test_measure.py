@@ -147,6 +147,7 @@ def test_a_curve_is_recorded_and_then_predicted_with_on_this_device(latcast: Lat
     assert curve_of(Platform.parse(found["platform"])) == Curve.from_json(found["curve"])
 
 
+@pytest.mark.slow
 def test_factors_beside_other_programs_are_measured_and_then_predicted_with_on_this_device(latcast: Latcast) -> None:
     [found] = latcast("measure", "squeezenet1_1", "--beside", "compute:same,memory:same", "--json").json["beside"]
 
@@ -171,6 +172,7 @@ def test_networks_and_language_models_are_measured_into_one_document(
     assert found[1]["decode_tokens_per_s"] == 10.0
 
 
+@pytest.mark.slow
 def test_the_start_is_timed_beside_the_steady_latency(latcast: Latcast) -> None:
     [found] = latcast("measure", "squeezenet1_1", *QUICK, "--start", "--json").json["measurements"]
 
