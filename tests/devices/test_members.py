@@ -231,6 +231,18 @@ def test_a_loop_over_groups_in_one_thread_is_the_slower_beside_dense_convolution
     assert times_dense("cpu4") / times_dense("cpu1") == pytest.approx(4.0)
 
 
+def test_narrow_groups_take_a_phone_s_gpu_three_times_as_long_as_dense_convolutions(model: DeviceModel) -> None:
+    dense, grouped = (TERM_NAMES.index(f"flops {name}") for name in ("conv 3x3", "grouped"))
+
+    prior = model.prior("gpu", covariates_of(Platform.parse("phone/tflite-2.10/gpu/fp16"), "gpu"))
+
+    ratio = prior.mean[grouped] - prior.mean[dense]
+    deviation = np.sqrt(np.array([1, 1, -2]) @ prior.covariance[[grouped, dense, grouped], [grouped, dense, dense]])
+    for times_as_long in (2.5, 3.1, 4.1):  # Of six phones.
+        assert abs(np.log(times_as_long) - ratio) < 1.645 * deviation
+    assert deviation < 0.5
+
+
 def test_the_prior_is_judged_by_the_measured_networks_and_not_changed_by_them(model: DeviceModel) -> None:
     prior = model.prior("cpu", COVARIATES)
     seen = model.described(features()).rows(np.arange(3))

@@ -137,7 +137,7 @@ STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
         "runtime qairt": Stated(0.4, 0.3), "runtime onnxruntime": Stated(0.4, 0.3), "runtime openvino": Stated(0.0, 0.3),
         "runtime pytorch": Stated(1.6, 0.5), "runtime tflite qairt": Stated(-3.5, 0.5, own=True),
     },
-    "grouped": {**_GROUP_BY_GROUP, "runtime pytorch": Stated(0.2, 0.6)},
+    "grouped": {**_GROUP_BY_GROUP, "runtime pytorch": Stated(0.2, 0.6), "runtime tflite, kind gpu": Stated(1.1, 0.3)},
     "grouped wide": _GROUP_BY_GROUP,
     "depthwise kxk": {"npu npu=drp-ai": Stated(2.0, 2.5)},
 }  # fmt: skip
@@ -145,8 +145,8 @@ STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
 learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
 NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes.
 TFLite's loop over groups on CPUs runs in one thread and takes 16 times as long a FLOP as dense convolutions do there, in int8 30
-times (84 platforms of six phones); PyTorch's code is that of dense ones. Renesas's DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a
-FLOP on three chips, and depthwise ones of 5x5 on the two older ones."""
+times (84 platforms of six phones), on GPUs three times as long (six phones); PyTorch's code is that of dense ones. Renesas's
+DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on three chips, and depthwise ones of 5x5 on the two older ones."""
 
 STATED_ELSEWHERE: Mapping[str, Stated | None] = {
     "linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0), "grouped": None, "grouped wide": Stated(0.0, 0.03),
