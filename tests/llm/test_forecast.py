@@ -130,7 +130,13 @@ def test_one_sentence_says_that_nothing_was_measured():
 def test_a_model_that_the_memory_of_the_device_does_not_hold_is_said(device: str, usable_mb: float | None, said: str):
     (found,) = predict_language_model("llama-3.1-8b:q4_k_m", device)
     assert found.usable_memory_mb == (usable_mb if usable_mb is None else pytest.approx(usable_mb))
+    assert (found.grade.word, "memory" in found.grade.why) == ("rough", True) or said != "does not fit"
     assert any(said in text for text in found.warnings) if said else not any("GB" in text for text in found.warnings)
+
+
+def test_a_microcontroller_is_expected_to_run_no_language_model():
+    with pytest.raises(UnknownPlatformError, match="no language model was measured on any device"):
+        predict_language_model("pythia-70m:q8_0", "esp32")
 
 
 def test_a_device_of_unknown_chip_answers_at_other_threads_too():
@@ -155,7 +161,7 @@ def test_the_name_of_a_backend_names_the_unit_that_it_computes_on(text: str, uni
         ("rtx 4090 opencl", "found 'opencl'.*expected llama.cpp"),
         ("snapdragon 855 gpu", "found 'gpu'.*expected llama.cpp"),  # Adreno 640
         ("snapdragon 855 npu", "found 'npu'.*expected llama.cpp"),  # Hexagon v66
-        ("hailo-8", "found 'npu' in 'hailo-8'.*expected a device with a CPU"),
+        ("hailo-8", "found 'npu' in 'hailo-8'.*expected a phone, a computer"),
     ],
 )
 def test_units_that_no_backend_computes_on_are_refused(text: str, said: str):

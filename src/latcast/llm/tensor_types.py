@@ -67,10 +67,11 @@ def runs(runtime: str, weights: str) -> bool:
 
 
 def made_for(runtime: str, chip: Chip, unit_kind: str) -> bool:
-    """Return whether a runtime computes on a unit of a chip, by its vendor and the generations that the runtime leaves out."""
+    """Return whether a runtime computes on a unit of a chip, by vendor, size and the generations that the runtime leaves out."""
     facts, vendor = _FACTS["runtimes"].get(runtime, {}), chip.vendor.lower()
+    fits = vendor in facts.get("vendors", [vendor]) and not chip.is_microcontroller
     generation = {"gpu": chip.gpu_family, "npu": chip.npu}.get(unit_kind)
-    return vendor in facts.get("vendors", [vendor]) and generation not in facts.get("left_out", ())
+    return fits and generation not in facts.get("left_out", ())
 
 
 def offered(runtime: str) -> Sequence[str]:
