@@ -210,6 +210,9 @@ CONSTANTS = np.arange(0.0, 0.95, 0.05)
 MUCH_BETTER = 0.7
 """Part of the dispersion without a constant that may be left with one."""
 
+BETTER = 0.9
+"""Part of the dispersion without the profiler's time that may be left with it."""
+
 FEWEST_FOR_OVERHEAD = 10
 """Profiled networks below which a profiler is taken to add nothing."""
 
@@ -249,7 +252,7 @@ def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
 
     Without either, the kernels of every network would add up to its latency times one factor, the host's state. Of
     :data:`PROFILER_OVERHEADS_MS` and :data:`CONSTANTS`, parts of the shortest latency, the pair is taken that explains the
-    latencies best; a constant only where it explains them much better than none does, as on GPUs.
+    latencies best; each only where it explains them better than none does, a constant much better, as on GPUs.
 
     Args:
         measurements: Whole networks with their executed kernels, of one platform.
@@ -267,6 +270,8 @@ def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
     constant, profiler = divmod(int(np.argmin(dispersion)), len(PROFILER_OVERHEADS_MS))
     if dispersion[constant, profiler] > MUCH_BETTER * dispersion[0].min():
         constant, profiler = 0, int(np.argmin(dispersion[0]))
+    if dispersion[constant, profiler] > BETTER * dispersion[constant, 0]:
+        profiler = 0
     found = PROFILER_OVERHEADS_MS[profiler], constants_ms[constant, 0, 0], factor[constant, profiler, 0]
     return ProfileOverheads(*map(float, found))
 
