@@ -92,6 +92,16 @@ class TestAdd:
         assert found.code == 0
         assert "nothing was measured on this device" in found.err
 
+    def test_a_device_added_without_a_bundle_is_known_by_its_name(self, latcast: Latcast, tmp_path: Path, home: Path) -> None:
+        few = tmp_path / "few.csv"
+        few.write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\n")
+
+        added = latcast("device", "add", "my_board", *ADD[3:], "--measured", few, "--json").json
+        found = latcast("predict", "resnet18", "--on", "my_board", "--json").json["predictions"]
+
+        assert Path(added["bundle"]).is_relative_to(home)
+        assert [each["platform"] for each in found] == ["my_board/tflite-2.16/cpu4/fp32"]
+
     def test_a_value_that_the_others_contradict_is_named_and_kept(self, latcast: Latcast, tmp_path: Path) -> None:
         few = tmp_path / "few.csv"
         few.write_text(

@@ -73,7 +73,7 @@ def add(
         Option(
             "--output",
             "-o",
-            help="Bundle to write: a folder, or a .zip. [of language models: a .json; default: known by its name]",
+            help="Bundle to write: a folder, a .zip, or of language models a .json.  [default: known by its name]",
         ),
     ] = None,
     measured: Annotated[
@@ -119,8 +119,6 @@ def add(
     if files and len(files) == len(measured or ()) and all(map(holds_speeds, files)):
         device_language.add(name, unit, runtime, chip, files, output, as_json=as_json)
         return
-    if output is None:
-        raise typer.BadParameter("expected the bundle to write", param_hint="--output")
     if not precision:
         raise typer.BadParameter("expected fp32, fp16, int8...", param_hint="--precision")
     from latcast.devices.added_device import add_device
@@ -128,6 +126,7 @@ def add(
     from latcast.devices.measured_files import read_measured
     from latcast.devices.measured_networks import MeasuredNetworks
     from latcast.predictors.bundle import save_bundle
+    from latcast.predictors.bundle_index import bundle_path
     from latcast.records import Platform
 
     platform = Platform.stated(name, runtime, unit, precision)
@@ -138,14 +137,14 @@ def add(
         model = load_device_model(device_model)
         added = add_device(platform, found, model, device_text=name, chip_text=chip, latency_unit=latency_unit)
         progress.show("writing the bundle", 0.9)
-        written = save_bundle(added.predictor, output)
+        written = save_bundle(added.predictor, output or bundle_path(platform))
     for text in (*added.notes, *added.warnings):
         warn(text)
     document = {"bundle": str(written), **_device_json(added.predictor)}
     if as_json:
         print_json({**document, "misfits": [vars(each) for each in added.misfits], "notes": list(added.notes)})
         return
-    _print_added(added, written)
+    _print_added(added, written, platform.id if output is None else str(written))
 
 
 @app.command()
@@ -201,14 +200,14 @@ def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
     return document
 
 
-def _print_added(added: NewDevice, written: Path) -> None:
+def _print_added(added: NewDevice, written: Path, on: str) -> None:
     predictor = added.predictor
     count = predictor.card["measurements"]
     mape = predictor.card.get("mape")
     judged = f"; each from the others: MAPE {mape:.1f} %" if mape is not None else ""
     print(f"{written}: {predictor.platform.id}, from {count} measured networks{judged}")
     _print_nearest(predictor)
-    print(f"\n    latcast predict my_network.onnx --on {written}")
+    print(f"\n    latcast predict my_network.onnx --on {on}")
 
 
 def _print_nearest(predictor: PlatformPredictor) -> None:
