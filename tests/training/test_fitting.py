@@ -35,7 +35,7 @@ from tests.predictors.made_up_platform import RULES, TRUTH
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
 OVERHEAD_MS = 0.2
 EXACT = {"operators": "analytical", "kernels": "analytical", "networks": "analytical_gp"}
-"""What to learn from, to a model that is right where kernels take what analytical terms say."""
+"""Kinds of samples, each with a model that fits them exactly if kernels follow the analytical terms."""
 
 
 def true_ms(kernel: Kernel) -> float:

@@ -1,4 +1,4 @@
-"""What to name in place of a text that names no platform."""
+"""Advice on how to name a device, for messages about a text that means no platform."""
 
 from __future__ import annotations
 

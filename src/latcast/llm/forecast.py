@@ -13,7 +13,7 @@ from typing import Any
 
 from latcast.chips.chip_names import chips_of, nearest_known
 from latcast.chips.chip_table import Device, chips
-from latcast.chips.device_memory import UNFIT, misfit, usable_memory_gb
+from latcast.chips.device_memory import misfit, usable_memory_gb
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import LONGEST_HELD_OUT, NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices
@@ -22,7 +22,7 @@ from latcast.llm.reading import read_language_model, stating_quantisation
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
 from latcast.llm.workload import Term, decode_quantities, memory, prefill_quantities, require
-from latcast.predictors.card import UNPREDICTED_ERROR
+from latcast.predictors.card import graded_by_memory
 from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Unit, device_name
@@ -197,14 +197,12 @@ class _Forecast:
         maps = self.prices.machines[platform].kind == "gpu-metal"  # weights, from their file, for all units
         takes = memory(model, self.prompt + self.generated, Platform.parse(platform).runtime, mapped=maps).total / 1e6
         misfits = misfit(takes / 1e3, usable_gb)
-        unfit = any(each.startswith(UNFIT) for each in misfits)
         return LanguagePrediction(
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
             *_around(1e3 * first, wide),
             *_around(1e3 * (first + further), math.hypot(first * wide, further * wide_token) / (first + further)),
             takes, 1e3 * max(usable_gb.values()) if usable_gb else None,
-            Grade.of(wider * width["decode"][1] + unfit * UNPREDICTED_ERROR, f"{UNFIT} in memory" if unfit else why),
-            (*warnings, *misfits),
+            graded_by_memory(Grade.of(wider * width["decode"][1], why), misfits), (*warnings, *misfits),
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 

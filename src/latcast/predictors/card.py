@@ -326,3 +326,19 @@ def _show(value: object) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def graded_by_memory(grade: Grade, misfits: Sequence[str]) -> Grade:
+    """Return the grade of a program that no size of the device's memory holds; the given one where some size does.
+
+    Args:
+        grade: By all else.
+        misfits: From :func:`latcast.chips.device_memory.misfit`.
+    """
+    if not misfits:
+        return grade
+    from latcast.chips.device_memory import UNFIT
+
+    if not misfits[0].startswith(UNFIT):
+        return grade
+    return Grade.of(grade.expected_error_pct + UNPREDICTED_ERROR, f"{UNFIT} in memory")

@@ -18,7 +18,7 @@ from latcast.kernels.types import kernel_type
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms
-from latcast.predictors.card import HELD_OUT, LARGE_SHARE, UNPREDICTED_ERROR, card_warnings, graded
+from latcast.predictors.card import HELD_OUT, LARGE_SHARE, card_warnings, graded, graded_by_memory
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
@@ -429,12 +429,8 @@ class PlatformPredictor:
                 recalled=bool(estimates.recalled[index]), measured=measured,
                 overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share, converted=converted,
             )  # fmt: skip
-            if misfits := self._memory_misfits(workload.memory_gb(index, self.platform.precision)):
-                from latcast.chips.device_memory import UNFIT
-
-                warnings = [*misfits, *warnings]
-                if misfits[0].startswith(UNFIT):
-                    grade = Grade.of(grade.expected_error_pct + UNPREDICTED_ERROR, f"{UNFIT} in memory")
+            misfits = self._memory_misfits(workload.memory_gb(index, self.platform.precision))
+            grade, warnings = graded_by_memory(grade, misfits), [*misfits, *warnings]
             weak = card_warnings(self.card)
             # The platform's own weakness does not matter to a network that is predicted well all the same.
             own = bool(self.card.get("warning")) and grade.word == "good"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
 
 LEAST_MEMORY_GB = 0.25
-"""What activations and weights add up to, all at once, from which on a network may not fit a device."""
+"""Sum of all tensors of a network, weights included, from which on it is checked against the memory of a device."""
 
 
 class Workload:
