@@ -13,7 +13,7 @@ from latcast.kernels.rules import load_rules
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import model
 from latcast.spaces.iiswc20 import buildable
-from shipping.known_platforms import known_platforms, lineage_or_none
+from shipping.known_platforms import known_platforms, lineage_or_none, named_in
 
 PIXEL = "pixel4/tflite-2.10/cpu4/fp32"
 
@@ -143,3 +143,20 @@ def test_a_gpu_that_would_be_four_times_as_fast_as_its_chip_is_left_out(name: st
 def test_of_names_alone_no_kernel_is_known(reference: Reference, reason: str) -> None:
     with pytest.raises(DatasetError, match=reason):
         network_kernels(reference, load_rules("none"))
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"device": {"name": "Jetson Nano"}, "chip": "Tegra X1"}, ("Jetson Nano", "Tegra X1")),
+        ({"device": {"board": "Rock3A", "note": "fast"}}, ("Rock3A", "")),
+        ({"device": {"model": "GM1901", "cpu_code": 15}}, ("GM1901", "")),
+        ({"device": {"soc": "Exynos 9820", "gpu": "Mali G76"}}, ("s10", "Exynos 9820")),
+        ({"host": {"cpu": {"model": "AMD EPYC 7763"}}}, ("s10", "AMD EPYC 7763")),
+        ({}, ("s10", "")),
+    ],
+)
+def test_device_and_chip_are_read_from_the_environment_as_importers_write_it(
+    environment: dict[str, object], expected: tuple[str, str]
+) -> None:
+    assert named_in("s10", environment) == expected
