@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from latcast.devices.covariates import covariates_of, kind_of, network_kernels
+from latcast.devices.covariates import USUAL, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import INTERCEPT
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError
@@ -86,6 +87,18 @@ def test_covariates_are_of_the_kind_the_runtime_the_precision_and_the_chip() -> 
     assert {INTERCEPT, "kind cpu", "runtime tflite", "precision cpu fp32"} <= set(found)
     assert found["cpu threads"] == 2.0
     assert any(name.startswith("cpu log2") for name in found)
+
+
+@pytest.mark.parametrize(
+    ("unit", "threads", "peak_threads"), [("cpu2", 1.0, 1.0), ("cpu64", 6.0, 4.0), ("cpu", 4.0, 4.0), ("cpu+xnnpack", 0.0, 0.0)]
+)
+def test_the_peak_is_that_of_the_threads_up_to_sixteen(unit: str, threads: float, peak_threads: float) -> None:
+    found = covariates_of(Platform.parse(f"ryzen-9-5950x/tflite-2.10/{unit}/fp32"), "cpu")
+
+    assert found["cpu threads"] == threads
+    core = found["cpu log2_fma_bits"] + USUAL["log2_fma_bits"] + found["cpu log2_ghz"] + USUAL["log2_ghz"]
+    assert core == pytest.approx(math.log2(512 * 4.9))
+    assert found["cpu log2_peak"] == pytest.approx(core + peak_threads - USUAL["log2_peak"])
 
 
 def test_a_chip_that_is_not_known_is_as_the_usual_one() -> None:
