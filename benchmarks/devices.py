@@ -483,7 +483,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "year": ("cpu year", "gpu year", "npu year"),
     "clock": ("cpu log2_ghz", "gpu log2_gpu_ghz"),
     "cores, TOPS": ("cpu log2_cores", "cpu log2_cluster_cores", "gpu log2_gpu_gflops", "npu log2_tops"),
-    "SIMD": ("cpu log2_simd_bits", "cpu log2_fma_bits", *(f"cpu {name}" for name in FLAGS)),
+    "SIMD": ("cpu log2_simd_bits", "cpu log2_fma_bits", "cpu log2_peak", *(f"cpu {name}" for name in FLAGS)),
     "bandwidth": ("cpu log2_bandwidth", "gpu log2_bandwidth", "npu log2_bandwidth"),
     "core, family": ("cpu core=", "cpu out_of_order", "gpu gpu=", "npu npu"),
 }

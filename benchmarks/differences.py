@@ -47,8 +47,9 @@ MOST_LEARNED, MOST_JUDGED = 150, 25
 """Pairs of each platform and two lineages."""
 
 SOURCES = (
-    "latcast.kernels", "latcast.training.fitting", "latcast.predictors.whole_networks", "latcast.training.samples",
-    "latcast.predictors.regressors", "latcast.predictors.kernel_predictor", "latcast.predictors.calibration_terms",
+    "latcast.kernels", "latcast.training.fitting", "latcast.predictors.network_priors", "latcast.predictors.whole_networks",
+    "latcast.training.samples", "latcast.predictors.regressors", "latcast.predictors.kernel_predictor",
+    "latcast.predictors.calibration_terms",
 )  # fmt: skip
 """Modules whose source decides the errors of a platform."""
 

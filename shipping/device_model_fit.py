@@ -20,7 +20,7 @@ from latcast.devices.device_model import (
 )
 from latcast.devices.members import Stated, stated_prices
 from latcast.predictors.network_features import NetworkFeatures
-from latcast.predictors.platform_posterior import DEGREES, Posterior, linearised, posterior, student_log_density
+from latcast.predictors.platform_posterior import DEGREES, Posterior, linearised, posterior
 from latcast.predictors.process_basis import ProcessBasis
 
 NETWORK_POINTS, KERNEL_POINTS = 60, 40
@@ -257,7 +257,12 @@ def _best_scales(
                 fitted = posterior(prior, first.observed(tried, log_ms[:SCALE_NETWORKS]), steps=5)
                 expected, variance = fitted.log_ms(second.terms, second.basis, second.novelty(tried))
                 error = log_ms[SCALE_NETWORKS:] - expected
-                score += float(student_log_density(error, variance, DEGREES).mean())
+                score += float(_student_log_density(error, variance).mean())
             if score > best_score:
                 best, best_score = tried, score
     return best
+
+
+def _student_log_density(error: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Return the logarithms of Student's densities at errors, (networks,), without their constant."""
+    return np.asarray(-0.5 * np.log(variance) - (DEGREES + 1) / 2 * np.log1p(error**2 / variance / DEGREES))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of, named_in, silicon
+from latcast.chips.chip_names import chip_of, silicon
 from latcast.datasets.importers import IMPORTERS
 from latcast.devices.covariates import RULES, USUAL, covariates_of, kind_of
 from latcast.devices.device_model import KINDS, KnownPlatform
@@ -153,6 +154,21 @@ def _described(source: str, item: Measurement) -> KnownPlatform:
         platform.id, kind, silicon(device_text, chip_text, kind), covariates_of(platform, kind, device_text, chip_text),
         np.zeros(0, dtype=int), np.zeros(0), source,
     )  # fmt: skip
+
+
+def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the names of device and chip in a measurement's platform and environment, for :func:`chip_of`.
+
+    Importers put the chip in ``chip``, or in ``device`` as ``soc``, the device in ``device`` as ``name``, ``board`` or ``model``;
+    measurements from here have ``host``.
+    """
+    known = environment.get("device")
+    known = known if isinstance(known, Mapping) else {}
+    host = environment.get("host")
+    cpu = host.get("cpu") if isinstance(host, Mapping) else None
+    model = cpu.get("model") if isinstance(cpu, Mapping) else None
+    chip = environment.get("chip") or known.get("soc") or model or ""
+    return str(known.get("name") or known.get("board") or known.get("model") or device), str(chip)
 
 
 def _why_left_out(source: str, item: Measurement) -> str:

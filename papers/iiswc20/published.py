@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.chips.chip_names import named_in, silicon
+from latcast.chips.chip_names import silicon
 from latcast.datasets.importers import IMPORTERS
 from latcast.devices.covariates import RULES, covariates_of, network_kernels
 from latcast.devices.device_model import KnownPlatform
@@ -23,6 +23,7 @@ from latcast.records import Platform
 from latcast.spaces.iiswc20 import graph_of_layers, layers_of, short_layers
 from papers.iiswc20.paper import CLUSTERS
 from papers.iiswc20.trees import padded
+from shipping.known_platforms import named_in
 
 FEWEST_PHONES = 20
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from latcast.chips.chip_names import chip_of, facts, find, named_in, nearest, silicon
+from latcast.chips.chip_names import chip_of, facts, find, nearest, silicon
 from latcast.chips.chip_table import chips, devices, spellings
 from latcast.chips.name_matching import is_telling, joined
 from latcast.errors import LatcastError
@@ -359,23 +359,6 @@ def test_an_unknown_device_is_a_group_by_its_name_alone() -> None:
     assert silicon("Phone_of_Tomorrow 2") == silicon("phone-of-tomorrow 2") != silicon("phone of tomorrow 3")
     assert silicon("phone.2") == silicon("phone")
     assert silicon("a board", "Chip 1") == silicon("another board", "chip-1")
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({"device": {"name": "Jetson Nano"}, "chip": "Tegra X1"}, ("Jetson Nano", "Tegra X1")),
-        ({"device": {"board": "Rock3A", "note": "fast"}}, ("Rock3A", "")),
-        ({"device": {"model": "GM1901", "cpu_code": 15}}, ("GM1901", "")),
-        ({"device": {"soc": "Exynos 9820", "gpu": "Mali G76"}}, ("s10", "Exynos 9820")),
-        ({"host": {"cpu": {"model": "AMD EPYC 7763"}}}, ("s10", "AMD EPYC 7763")),
-        ({}, ("s10", "")),
-    ],
-)
-def test_device_and_chip_are_read_from_the_environment_as_importers_write_it(
-    environment: dict[str, object], expected: tuple[str, str]
-) -> None:
-    assert named_in("s10", environment) == expected
 
 
 def test_the_phones_of_the_published_dataset_have_the_chips_that_their_paper_states() -> None:

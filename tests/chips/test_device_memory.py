@@ -7,7 +7,7 @@ import os
 import pytest
 
 from latcast.chips.chip_table import chips, devices
-from latcast.chips.device_memory import misfit, usable_memory_gb
+from latcast.chips.device_memory import memory_shortage, usable_memory_gb
 
 
 def test_an_app_counts_on_most_of_a_phones_memory() -> None:
@@ -40,16 +40,22 @@ def test_the_memory_of_this_machine_is_read() -> None:
         (4, {8: 4.8}, ()),
         (9, {}, ()),
         (6, {8: 4.8}, ("tight", "4.8 GB")),
-        (7.5, {8: 4.8}, ("does not fit", "8 GB")),
         (7, {8: 4.8, 16: 9.6}, ("8 or 16 GB", "needs 16 GB")),
-        (25, {24: 24}, ("does not fit",)),
         (0.37, {0.5: 0.3}, ("tight", "0.3 GB")),  # the system keeps a quarter
     ],
 )
 def test_what_does_not_fit_in_every_size_is_said(takes_gb: float, usable: dict[float, float], said: tuple[str, ...]) -> None:
-    found = misfit(takes_gb, usable)
-    assert len(found) == bool(said)
-    assert all(part in found[0] for part in said)
+    found = memory_shortage(takes_gb, usable)
+    assert (found is not None) == bool(said)
+    assert found is None or (not found.unfit and all(part in found.sentence for part in said))
+
+
+@pytest.mark.parametrize(("takes_gb", "usable"), [(7.5, {8: 4.8}), (25, {24: 24}), (40, {8: 4.8, 16: 9.6})])
+def test_what_no_size_holds_is_unfit(takes_gb: float, usable: dict[float, float]) -> None:
+    found = memory_shortage(takes_gb, usable)
+    assert found is not None
+    assert found.unfit
+    assert f"{takes_gb:.1f} GB" in found.sentence
 
 
 def test_sizes_of_memory_are_sorted_and_those_of_existing_devices() -> None:

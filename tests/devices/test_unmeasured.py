@@ -41,6 +41,8 @@ def test_a_device_whose_chip_is_known_is_predicted_from_it_and_says_so() -> None
         ("RTX 4090", ["geforce-rtx-4090/tensorrt-unstated/gpu/fp16"]),
         ("RTX 3060", ["geforce-rtx-3060/tensorrt-unstated/gpu/fp16"]),  # others of its family ran ncnn
         ("pixel 7 gpu", ["pixel-7/tflite-unstated/gpu/fp16"]),  # others of its family ran ArmNN
+        ("i5-8250U cpu", ["core-i5-8250u/onnxruntime-unstated/cpu/fp32"]),
+        ("i5-8250U tflite cpu", ["core-i5-8250u/tflite-unstated/cpu/fp32"]),
         ("pixel 7 xnnpack 4 threads", ["pixel-7/tflite-unstated/cpu4+xnnpack/fp32"]),
     ],
 )

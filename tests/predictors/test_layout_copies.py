@@ -9,8 +9,9 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.types import kernel_type
 from latcast.kernels.types.kernel_type import missed
 from latcast.predictors.analytical import FAR_CACHE, LAYOUT_TERMS, NEAR_CACHE, term_values
+from latcast.predictors.network_priors import network_term_names
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts
+from latcast.predictors.whole_networks import fit_whole_networks, predictor_parts
 from latcast.records import Platform
 
 PHONE = Platform.parse("phone/pytorch-2.0/1large/fp32")

@@ -10,14 +10,9 @@ import pytest
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.analytical import LOOPS, TERMS, term_values
+from latcast.predictors.network_priors import network_term_names, prior_coefficients
 from latcast.predictors.network_terms import NetworkTerms, size_covariance
-from latcast.predictors.whole_networks import (
-    WholeNetworkFit,
-    fit_whole_networks,
-    network_term_names,
-    predictor_parts,
-    prior_coefficients,
-)
+from latcast.predictors.whole_networks import WholeNetworkFit, fit_whole_networks, predictor_parts
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 from tests.predictors.made_up_platform import RULES

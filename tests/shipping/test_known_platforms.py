@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from latcast.devices.covariates import covariates_of, kind_of, network_kernels
+from latcast.devices.covariates import USUAL, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import INTERCEPT
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError
@@ -13,7 +14,7 @@ from latcast.kernels.rules import load_rules
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import model
 from latcast.spaces.iiswc20 import buildable
-from shipping.known_platforms import known_platforms, lineage_or_none
+from shipping.known_platforms import known_platforms, lineage_or_none, named_in
 
 PIXEL = "pixel4/tflite-2.10/cpu4/fp32"
 
@@ -88,6 +89,18 @@ def test_covariates_are_of_the_kind_the_runtime_the_precision_and_the_chip() -> 
     assert any(name.startswith("cpu log2") for name in found)
 
 
+@pytest.mark.parametrize(
+    ("unit", "threads", "peak_threads"), [("cpu2", 1.0, 1.0), ("cpu64", 6.0, 4.0), ("cpu", 4.0, 4.0), ("cpu+xnnpack", 0.0, 0.0)]
+)
+def test_the_peak_is_that_of_the_threads_up_to_sixteen(unit: str, threads: float, peak_threads: float) -> None:
+    found = covariates_of(Platform.parse(f"ryzen-9-5950x/tflite-2.10/{unit}/fp32"), "cpu")
+
+    assert found["cpu threads"] == threads
+    core = found["cpu log2_fma_bits"] + USUAL["log2_fma_bits"] + found["cpu log2_ghz"] + USUAL["log2_ghz"]
+    assert core == pytest.approx(math.log2(512 * 4.9))
+    assert found["cpu log2_peak"] == pytest.approx(core + peak_threads - USUAL["log2_peak"])
+
+
 def test_a_chip_that_is_not_known_is_as_the_usual_one() -> None:
     found = covariates_of(Platform.parse("whatisit/tflite-2.10/cpu1/fp32"), "cpu")
 
@@ -143,3 +156,20 @@ def test_a_gpu_that_would_be_four_times_as_fast_as_its_chip_is_left_out(name: st
 def test_of_names_alone_no_kernel_is_known(reference: Reference, reason: str) -> None:
     with pytest.raises(DatasetError, match=reason):
         network_kernels(reference, load_rules("none"))
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"device": {"name": "Jetson Nano"}, "chip": "Tegra X1"}, ("Jetson Nano", "Tegra X1")),
+        ({"device": {"board": "Rock3A", "note": "fast"}}, ("Rock3A", "")),
+        ({"device": {"model": "GM1901", "cpu_code": 15}}, ("GM1901", "")),
+        ({"device": {"soc": "Exynos 9820", "gpu": "Mali G76"}}, ("s10", "Exynos 9820")),
+        ({"host": {"cpu": {"model": "AMD EPYC 7763"}}}, ("s10", "AMD EPYC 7763")),
+        ({}, ("s10", "")),
+    ],
+)
+def test_device_and_chip_are_read_from_the_environment_as_importers_write_it(
+    environment: dict[str, object], expected: tuple[str, str]
+) -> None:
+    assert named_in("s10", environment) == expected

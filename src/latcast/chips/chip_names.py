@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
 from latcast.chips.name_matching import Words, is_telling, joined, ways_to_write, words_of
@@ -249,21 +249,6 @@ def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
     if chip is not None:
         return chip.die
     return "unlisted " + " ".join(words_of(COPY.sub("", chip_text or device_text)).words)
-
-
-def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the names of device and chip in a measurement's platform and environment, for :func:`chip_of`.
-
-    Importers put the chip in ``chip``, or in ``device`` as ``soc``, the device in ``device`` as ``name``, ``board`` or ``model``;
-    measurements from here have ``host``.
-    """
-    known = environment.get("device")
-    known = known if isinstance(known, Mapping) else {}
-    host = environment.get("host")
-    cpu = host.get("cpu") if isinstance(host, Mapping) else None
-    model = cpu.get("model") if isinstance(cpu, Mapping) else None
-    chip = environment.get("chip") or known.get("soc") or model or ""
-    return str(known.get("name") or known.get("board") or known.get("model") or device), str(chip)
 
 
 FLAGS = ("neon", "fp16", "dotprod", "i8mm", "sve", "avx2", "avx512", "vnni", "amx")

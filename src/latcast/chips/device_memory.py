@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from latcast.chips.chip_names import devices_named
 from latcast.chips.chip_table import Chip
@@ -13,8 +14,12 @@ MOST_OF_SHARED, LEFT_TO_SYSTEM_GB = 0.6, 1.2
 that runs language models on phones, expects both before it has loaded one (``useMemoryCheck.ts``). From a shell models of up to
 4.5 of 6 GB were measured on a Pixel 6a, and of 114 of 128 GB on a Ryzen AI Max."""
 
-UNFIT = "does not fit"
-"""Beginning of what :func:`misfit` says of a program that no size of memory holds."""
+
+class Shortage(NamedTuple):
+    """What is said of a program that not every size of memory holds with room to spare, and whether none holds it."""
+
+    sentence: str
+    unfit: bool = False
 
 
 def usable_memory_gb(device_text: str, chip: Chip | None, said: str = "") -> Mapping[float, float]:
@@ -42,19 +47,22 @@ def usable_memory_gb(device_text: str, chip: Chip | None, said: str = "") -> Map
     return {size: size if own else MOST_OF_SHARED * size for size in sorted(sizes)}
 
 
-def misfit(takes_gb: float, usable_gb: Mapping[float, float]) -> tuple[str, ...]:
-    """Return a sentence on a program that not every size of memory holds with room to spare; none where sizes are not known.
+def memory_shortage(takes_gb: float, usable_gb: Mapping[float, float]) -> Shortage | None:
+    """Return the shortage of memory that a program meets; None where every size holds it, or sizes are not known.
 
     Args:
         takes_gb: What the program takes.
         usable_gb: As :func:`usable_memory_gb` returns it.
     """
     if not usable_gb or takes_gb <= min(usable_gb.values()):
-        return ()
+        return None
     sizes, largest = " or ".join(", ".join(f"{size:g}" for size in usable_gb).rsplit(", ", 1)), max(usable_gb)
     holding = [size for size, usable in usable_gb.items() if takes_gb <= max(usable, size - min(LEFT_TO_SYSTEM_GB, size / 4))]
     if not holding:
-        return (f"{UNFIT}: takes {takes_gb:.1f} GB, and the device is sold with {sizes} GB",)
+        return Shortage(f"does not fit: takes {takes_gb:.1f} GB, and the device is sold with {sizes} GB", unfit=True)
     if takes_gb > usable_gb[largest]:
-        return (f"tight: takes {takes_gb:.1f} GB of {largest:g} GB, of which an app can count on {usable_gb[largest]:.1f} GB",)
-    return (f"takes {takes_gb:.1f} GB: of the sizes that the device is sold with, {sizes} GB, it needs {min(holding):g} GB",)
+        counted_on = f"{largest:g} GB, of which an app can count on {usable_gb[largest]:.1f} GB"
+        return Shortage(f"tight: takes {takes_gb:.1f} GB of {counted_on}")
+    return Shortage(
+        f"takes {takes_gb:.1f} GB: of the sizes that the device is sold with, {sizes} GB, it needs {min(holding):g} GB"
+    )

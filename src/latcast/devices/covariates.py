@@ -25,12 +25,18 @@ RULES = "tflite"
 
 USUAL: Mapping[str, float] = {
     "year": 0.0, "log2_bandwidth_gb_s": 5.0, "log2_ghz": 1.2, "log2_cluster_cores": 2.0, "log2_cores": 3.0, "log2_simd_bits": 7.0,
-    "log2_fma_bits": 8.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
+    "log2_fma_bits": 8.0, "log2_peak": 11.2, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
 }  # fmt: skip
 """About the middle of each fact: a GPU's or NPU's fact that is not known counts as the usual one."""
 
 CPU_FACTS = ("year", "log2_bandwidth_gb_s", "log2_ghz", "log2_cores", "log2_simd_bits", "log2_fma_bits")
 """What is filled in where it is not known of a CPU."""
+
+ONE_THREAD = "xnnpack"
+"""A library that computes in one thread unless it is told a number; others take all cores."""
+
+LOG2_MOST_THREADS = 4.0
+"""Logarithm of the threads, 16, beyond which more hardly shorten the latency of one image."""
 
 INTERCEPT_RIDGE, FACT_RIDGE, DESIGN_RIDGE = 1e-3, 0.3, 2.0
 """Chips without an effect that each counts as when facts are filled in."""
@@ -51,7 +57,7 @@ def network_kernels(network: Reference | Graph, rules: FusionRules) -> tuple[Ker
 
 
 def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_text: str = "") -> dict[str, float]:
-    """Return a platform's covariates: kind, runtime, precision, threads, and facts of its chip.
+    """Return a platform's covariates: kind, runtime, precision, threads, facts of its chip, the peak of a CPU's threads in fp32.
 
     Args:
         platform: Its device is looked up in the table of chips where no text is given.
@@ -68,9 +74,13 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
         found[f"{kind} {name}"] = value - USUAL.get(name, 0.0)
     if kind == "cpu":
         stated = any(character.isdigit() for character in platform.unit.partition("+")[0])
-        threads = np.log2(platform.threads) if stated else known.get("log2_cores", 2.0)
-        found["cpu threads"] = float(threads)
+        unstated = 0.0 if ONE_THREAD in platform.unit.split("+") else known.get("log2_cores", 2.0)
+        threads = float(np.log2(platform.threads)) if stated else unstated
+        found["cpu threads"] = threads
         found["cpu threads stated"] = float(stated)
+        if known:
+            peak = known["log2_fma_bits"] + known["log2_ghz"] + min(threads, LOG2_MOST_THREADS)
+            found["cpu log2_peak"] = peak - USUAL["log2_peak"]
     return found
 
 

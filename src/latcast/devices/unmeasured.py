@@ -28,10 +28,12 @@ USUAL = {
 }  # fmt: skip
 """What networks run with on a kind of unit, where nothing else is said."""
 
-USUAL_GPU = {"NVIDIA": "any/tensorrt-unstated/gpu/fp16"} | dict.fromkeys(
-    ("AMD", "Broadcom", "Intel"), "any/ncnn-unstated/gpu/fp32"
-)
-"""The same of GPUs of vendors that TFLite's delegate is not made for."""
+USUAL_OF_VENDOR = {
+    ("NVIDIA", "gpu"): "any/tensorrt-unstated/gpu/fp16",
+    **dict.fromkeys((("AMD", "gpu"), ("Broadcom", "gpu"), ("Intel", "gpu")), "any/ncnn-unstated/gpu/fp32"),
+    **dict.fromkeys((("AMD", "cpu"), ("Intel", "cpu")), "any/onnxruntime-unstated/cpu/fp32"),
+}
+"""The same of vendors on whose units people run others: computers' CPUs take as many threads as the runtime chooses."""
 
 SAME_SILICON, SAME_FAMILY = 1, 3
 """Relations of :func:`latcast.chips.chip_names.nearest` up to which chips have one silicon, and GPUs or NPUs of one family."""
@@ -120,7 +122,7 @@ def _units_of(entry: Device | Chip) -> list[tuple[str, Chip]]:
 
 def _usual(chip: Chip, kind: str, said: Sequence[str], known: Sequence[Platform]) -> Platform:
     """Return a platform like that which people have on a kind of unit, of those that what is said allows."""
-    usual = Platform.parse(USUAL_GPU.get(chip.vendor, USUAL[kind]) if kind == "gpu" else USUAL[kind])
+    usual = Platform.parse(USUAL_OF_VENDOR.get((chip.vendor, kind), USUAL[kind]))
     if kind == "cpu":
         return usual
     order, farthest = nearest(chip, kind), SAME_SILICON if kind == "gpu" else SAME_FAMILY

@@ -13,7 +13,7 @@ from typing import Any
 
 from latcast.chips.chip_names import chips_of, nearest_known
 from latcast.chips.chip_table import Device, chips
-from latcast.chips.device_memory import misfit, usable_memory_gb
+from latcast.chips.device_memory import memory_shortage, usable_memory_gb
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import LONGEST_HELD_OUT, NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices
@@ -196,13 +196,14 @@ class _Forecast:
         why, warnings = self._why(model, platform, worst, longer=longer)
         maps = self.prices.machines[platform].kind == "gpu-metal"  # weights, from their file, for all units
         takes = memory(model, self.prompt + self.generated, Platform.parse(platform).runtime, mapped=maps).total / 1e6
-        misfits = misfit(takes / 1e3, usable_gb)
+        shortage = memory_shortage(takes / 1e3, usable_gb)
         return LanguagePrediction(
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
             *_around(1e3 * first, wide),
             *_around(1e3 * (first + further), math.hypot(first * wide, further * wide_token) / (first + further)),
             takes, 1e3 * max(usable_gb.values()) if usable_gb else None,
-            graded_by_memory(Grade.of(wider * width["decode"][1], why), misfits), (*warnings, *misfits),
+            graded_by_memory(Grade.of(wider * width["decode"][1], why), shortage),
+            (*warnings, *([shortage.sentence] if shortage else [])),
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 

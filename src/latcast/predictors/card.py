@@ -16,6 +16,7 @@ from latcast.predictors.intervals import WIDEST
 from latcast.predictors.prediction import MEASURED_THERE, Grade
 
 if TYPE_CHECKING:
+    from latcast.chips.device_memory import Shortage
     from latcast.predictors.platform_predictor import PlatformPredictor
 
 FIELDS: Mapping[str, str] = {
@@ -328,17 +329,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def graded_by_memory(grade: Grade, misfits: Sequence[str]) -> Grade:
-    """Return the grade of a program that no size of the device's memory holds; the given one where some size does.
-
-    Args:
-        grade: By all else.
-        misfits: From :func:`latcast.chips.device_memory.misfit`.
-    """
-    if not misfits:
+def graded_by_memory(grade: Grade, shortage: Shortage | None) -> Grade:
+    """Return the grade of a program that no size of the device's memory holds; the given one where some size does."""
+    if shortage is None or not shortage.unfit:
         return grade
-    from latcast.chips.device_memory import UNFIT
-
-    if not misfits[0].startswith(UNFIT):
-        return grade
-    return Grade.of(grade.expected_error_pct + UNPREDICTED_ERROR, f"{UNFIT} in memory")
+    return Grade.of(grade.expected_error_pct + UNPREDICTED_ERROR, "does not fit in memory")

@@ -89,11 +89,6 @@ class Posterior:
         return mean, variance * self.scale
 
 
-def student_log_density(error: np.ndarray, variance: np.ndarray, degrees: float) -> np.ndarray:
-    """Return the logarithms of Student's densities at errors, (networks,), without their constant."""
-    return np.asarray(-0.5 * np.log(variance) - (degrees + 1) / 2 * np.log1p(error**2 / variance / degrees))
-
-
 def quadratic(design: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """Return the variances of linear functions, (rows,), from their coefficients, (rows, state)."""
     return np.asarray(((design @ covariance) * design).sum(axis=1))

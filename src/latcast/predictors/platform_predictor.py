@@ -18,10 +18,11 @@ from latcast.kernels.types import kernel_type
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import LEVELS, CalibrationTerms
-from latcast.predictors.card import HELD_OUT, LARGE_SHARE, card_warnings, graded, graded_by_memory
+from latcast.predictors.card import HELD_OUT, card_warnings, graded, graded_by_memory
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
-from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
+from latcast.predictors.kernel_predictor import Familiarity, KernelPredictor
+from latcast.predictors.network_warnings import network_memory_shortage, network_warnings
 from latcast.predictors.prediction import Coverage, Grade, Prediction, kernel_latencies
 from latcast.predictors.workload import Workload
 from latcast.records import WEIGHT_BYTES, Platform, Unit
@@ -33,16 +34,6 @@ if TYPE_CHECKING:
     from latcast.kernels.partitioning import Partitioning
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
     from latcast.predictors.starts import StartModel
-
-PIPELINED = frozenset({"hailo-dfc"})
-"""Runtimes whose compilers lay a network out over the whole chip, so that the images of a stream overlap."""
-
-OUTSIDE_NOTED_SHARE = 0.05
-"""Share of the latency from kernels outside the training range from which on it is noted."""
-
-NOTED_SHARE = 0.01
-"""Share of the latency from kernels outside the training data from which on it is noted; a warning from
-:data:`latcast.predictors.card.LARGE_SHARE` on."""
 
 UNPREDICTED_LOW, UNPREDICTED_HIGH = 0.5, 9.0
 """Factors that 90 % of kernels lie between whose type has no predictor: quantiles of the errors where each type of profiled
@@ -68,10 +59,6 @@ Of 21, 1 and 4 chips of which several devices are known it is 0.43, 0.37 and 0.1
 CROSSING_SPREAD = 10.0
 """Factor to either side of what crossings to the CPU are estimated to take: 10 of 12 networks of AI Hub's table lie within it,
 with a rate from the others; not so those whose operators on the CPU compute much."""
-
-MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
-"""Types of kernels that a warning names, and their least share of the latency; the first is always named."""
-
 
 RECALLED = 0.5
 """Similarity of two networks, from 0 to 1, from which on one counts as the other."""
@@ -201,7 +188,7 @@ class PlatformPredictor:
         kernel_ms = self.network.kernel_latency_ms(table.kernel_types, raw) if len(raw) else raw
         found, novelties = [Familiarity.of_none(0)], [np.zeros(0)]
         for name, rows in table.configurations.items():
-            predictor = self._predictor_of(name)
+            predictor = self.kernel_predictor(name)
             found.append(Familiarity.of_none(len(rows)) if predictor is None else predictor.familiarity(rows))
             if self.interval.novelty == VARIANCE:
                 novelties.append(np.ones(len(rows)) if predictor is None else predictor.novelty(rows))
@@ -274,7 +261,7 @@ class PlatformPredictor:
         outside_share = self.interval.outside_share(sums_ms[:, 2] / whole)
         return NetworkEstimates(factor * total, factor, covered_share, outside_share, unpredicted_share, doubtful_share)
 
-    def _predictor_of(self, name: str) -> KernelPredictor | None:
+    def kernel_predictor(self, name: str) -> KernelPredictor | None:
         """Return the predictor of a type; none for ``other``, whose kernels have nothing in common."""
         return None if name == "other" else self.kernels.get(name)
 
@@ -398,7 +385,7 @@ class PlatformPredictor:
             factor, crossing_ms = float(estimates.correction[index]), float(crossings_ms[index])
             whole_ms = float(kernel_ms.sum()) + constant_ms + crossing_ms / factor or 1.0
             shares = kernel_ms / whole_ms
-            warnings, notes = self._warnings(workload, index, shares, ~covered, covered & outside)
+            warnings, notes = network_warnings(self, workload, index, shares, ~covered, covered & outside)
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             converted = bool(workload.precision_remark(index, self.platform.precision))
             if converted:
@@ -423,14 +410,16 @@ class PlatformPredictor:
                 on_cpu = float(shares[left].sum()) + crossing_ms / latency_ms
                 covered = covered & ~left_with_reorders
                 warnings = [parts.sentence(crossing_ms), *warnings]
-            unlike = _operators(busy, ~covered).union(workload.unknown_operators[index])
+            unlike = {name for kernel in compress(busy, ~covered) for name in kernel.operators}
+            unlike.update(workload.unknown_operators[index])
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
                 recalled=bool(estimates.recalled[index]), measured=measured,
                 overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share, converted=converted,
             )  # fmt: skip
-            misfits = self._memory_misfits(workload.memory_gb(index, self.platform.precision))
-            grade, warnings = graded_by_memory(grade, misfits), [*misfits, *warnings]
+            shortage = network_memory_shortage(self, workload.memory_gb(index, self.platform.precision))
+            grade = graded_by_memory(grade, shortage)
+            warnings = [*([shortage.sentence] if shortage else []), *warnings]
             weak = card_warnings(self.card)
             # The platform's own weakness does not matter to a network that is predicted well all the same.
             own = bool(self.card.get("warning")) and grade.word == "good"
@@ -459,75 +448,6 @@ class PlatformPredictor:
             )
         return conditions.added_to(predictions, self, lambda: workload.start_features(self.platform.precision))
 
-    def _memory_misfits(self, takes_gb: float) -> tuple[str, ...]:
-        """Return a sentence on a network that not every size of the device's memory holds; see :func:`misfit`."""
-        if not takes_gb:
-            return ()
-        from latcast.chips.chip_names import chip_of
-        from latcast.chips.device_memory import misfit, usable_memory_gb
-
-        kind, said = Unit.parse(self.platform.unit).kind, self.card.get("environment") or {}
-        chip = chip_of(self.platform.device, str(said.get("chip") or self.card.get("chip") or ""), kind)
-        return misfit(takes_gb, usable_memory_gb(self.platform.device, chip))
-
-    def _warnings(
-        self, workload: Workload, index: int, shares: np.ndarray, unlike: np.ndarray, outside: np.ndarray
-    ) -> tuple[list[str], list[str]]:
-        """Return what the user should know, and which small parts of the latency are unlike what was learned from.
-
-        Args:
-            shares: (busy kernels,) part of the latency of each.
-            unlike, outside: (busy kernels,) whether each is unlike those learned from, or out of their range.
-        """
-        graph, sized = workload.graphs[index], workload.sized_by_values[index]
-        found, notes = [*graph.notes], list[str]()
-        if not graph.nodes:
-            found.append(
-                "the network computes nothing: its outputs are constants, inputs or empty; the latency is overhead alone"
-            )
-        if remark := workload.precision_remark(index, self.platform.precision):
-            found.append(remark)
-        if names := workload.unknown_operators[index]:
-            found.append(f"of unknown operators only what they read and write counts: {', '.join(names)}")
-        if names := workload.classic_operators[index]:
-            found.append(f"classic models are not predicted, only their arithmetic counts: {', '.join(names)}")
-        within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
-        for least, most, text, chosen in (
-            (NOTED_SHARE, LARGE_SHARE, "of the latency comes from kernels outside the training data", unlike),
-            (OUTSIDE_NOTED_SHARE, 1.0, within, outside),
-        ):
-            share = float(shares[chosen].sum())
-            if share > least:
-                listed = list(zip(compress(workload.busy[index][0], chosen), shares[chosen].tolist(), strict=True))
-                (found if share > most else notes).append(f"{100 * share:.0f} % {text}: {self._reasons(listed)}")
-        if sized:
-            found.append(f"how much {', '.join(sized)} gives depends on the values of an input; the most is assumed")
-        if self.rules.assumed:
-            found.append(self.rules.assumed)
-        if self.platform.runtime in PIPELINED:
-            from latcast.predictors.streams import stream_sentence
-
-            found.append(stream_sentence(self.platform, graph))
-        return found, notes
-
-    def _reasons(self, kernels: Sequence[tuple[Kernel, float]]) -> str:
-        """Name the types of kernels by their share of the latency, with what is unusual about the largest of each."""
-        by_type: dict[str, list[tuple[Kernel, float]]] = {}
-        for kernel, share in kernels:
-            name = "+".join(kernel.operators) if kernel.kernel_type == "other" else kernel.kernel_type
-            by_type.setdefault(name, []).append((kernel, share))
-        shares = {name: sum(share for _, share in listed) for name, listed in by_type.items()}
-        names = sorted(shares, key=lambda name: (-shares[name], name))
-        shown = [name for name in names[:MOST_REASONS] if name == names[0] or shares[name] >= LEAST_REASON_SHARE]
-        said = []
-        for name in shown:
-            kernel = max(by_type[name], key=lambda pair: pair[1])[0]
-            predictor = self._predictor_of(kernel.kernel_type)
-            none = "no predictor" if self.device is None else "no known device ran a similar one"
-            reason = none if predictor is None else predictor.reason(kernel.configuration)
-            said.append(f"{name} {100 * shares[name]:.0f} % ({reason})")
-        return ", ".join(said) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
-
     def with_card(self, card: Mapping[str, Any]) -> PlatformPredictor:
         return replace(self, card=dict(card))
 
@@ -541,8 +461,3 @@ class PlatformPredictor:
             f"measured on {self.platform.device}, which has the same silicon; the interval holds what such devices differ"
         )
         return replace(self, card=card, stands_in=True)
-
-
-def _operators(busy: Sequence[Kernel], chosen: np.ndarray) -> set[str]:
-    """Return the ONNX types of the operators in some kernels."""
-    return {name for kernel in compress(busy, chosen) for name in kernel.operators} if chosen.any() else set()

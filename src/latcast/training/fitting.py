@@ -40,9 +40,10 @@ from latcast.predictors.kernel_predictor import (
     ANALYTICAL_GP,
     fit_kernel_predictor,
 )
+from latcast.predictors.network_priors import network_term_names, unbent_types
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts, unbent_types
+from latcast.predictors.whole_networks import fit_whole_networks, predictor_parts
 from latcast.records import Platform
 from latcast.training.samples import (
     NetworkSample,
