@@ -44,7 +44,7 @@ def test_the_usual_folders_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
     assert folders.cache_folder() == Path("/home/someone/.cache/latcast")
 
 
-def test_a_user_of_whom_the_system_knows_no_home_has_empty_folders_and_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_known_home_predicts_and_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container that runs as a bare user number."""
     for name in ("LATCAST_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -55,7 +55,7 @@ def test_a_user_of_whom_the_system_knows_no_home_has_empty_folders_and_is_told_w
     assert folders.last_measurements() is None
     assert latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16").latency_ms > 0
     monkeypatch.setattr(Path, "mkdir", denied)
-    with pytest.raises(LatcastError, match="cannot write to .*: Permission denied; .* set LATCAST_HOME"):
+    with pytest.raises(LatcastError, match=r"cannot write to .*: Permission denied; .* set LATCAST_HOME"):
         folders.made(folders.measurements_folder())
 
 

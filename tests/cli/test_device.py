@@ -52,6 +52,13 @@ class TestAdd:
         assert found.code == 2
         assert reason in found.err
 
+    def test_a_missing_file_of_speeds_is_named_before_a_precision_is_asked_for(self, latcast: Latcast, tmp_path: Path) -> None:
+        found = latcast("device", "add", "my-phone", "-u", "cpu4", "-r", "llama.cpp", "-m", tmp_path / "llama-bench.jsonl")
+
+        assert found.code == 1
+        assert "there is no file" in found.err
+        assert "precision" not in found.err
+
     def test_units_are_read_in_any_case_and_a_bundle_is_advised_on(self, latcast: Latcast, tmp_path: Path) -> None:
         bundle = tmp_path / "board.zip"
         added = latcast("device", "add", "pixel6", "-u", "GPU", "-r", "tflite", "-p", "fp16", "-o", bundle, "--json").json
