@@ -168,6 +168,16 @@ def usual_runtime(name: str) -> str:
     return next((names[0] for names in _SAME_RUNTIME if name.lower() in names), name)
 
 
+COLLECTIONS: Mapping[str, str] = {"ncnn": "ncnn_benchmark", "qairt": "aihub", "hailo-dfc": "hailo"}
+"""Runtime to the collection whose networks are timed with it."""
+
+
+def collection_of(platform: Platform) -> str:
+    """Return the collection whose networks are meant by their names where a platform was measured; empty where it has none."""
+    runtimes = (platform.runtime, *(part.partition("-")[0] for part in platform.unit.split("+")[1:]))
+    return next((COLLECTIONS[name] for name in map(usual_runtime, runtimes) if name in COLLECTIONS), "")
+
+
 @lru_cache(maxsize=4096)
 def _runtime_names(platform_id: str) -> frozenset[str]:
     return names_of_runtime(Platform.parse(platform_id).runtime)

@@ -145,6 +145,16 @@ def known_names() -> dict[str, str]:
     return found
 
 
+@cache
+def names_in(space: str) -> dict[str, str]:
+    """Return the networks of a space, with it, by the names of families' members that their names mean without it."""
+    from latcast.spaces.catalogue import find_model
+
+    file = graph_file(space)
+    found = {} if file is None else {name: find_model(name) or _known(letters_of(name)) for name in file.names}
+    return {str(each.name): f"{space}/{name}" for name, each in found.items() if each is not None and "/" not in str(each.name)}
+
+
 def letters_of(name: str) -> str:
     """Return the letters and digits of a name, in lower case: two spellings of one name have the same."""
     return re.sub("[^a-z0-9]+", "", name.lower())

@@ -223,6 +223,12 @@ def spaces_with_graphs() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}")))
 
 
+def has_named(space: str, name: str) -> bool:
+    """Return whether a space has a file with a network of this name."""
+    file = graph_file(space)
+    return file is not None and name in file.names
+
+
 def find_named(text: str) -> Reference | None:
     """Return the network of a name with its space, ``timm/convnext_tiny``; None where no space begins the text.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -13,18 +13,15 @@ from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
 from latcast.environment import MOMENT
 from latcast.errors import LatcastError, ModelError, UnknownNameError
 from latcast.networks import resolve_model
-from latcast.predictors.platform_names import usual_runtime
+from latcast.predictors.platform_names import collection_of
 from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, device_name
 from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name
 from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
 from latcast.spaces.catalogue import build, find_model, resized
 from latcast.spaces.catalogue import model as published_model
-from latcast.spaces.named_graphs import find_named, graph_file
+from latcast.spaces.named_graphs import find_named, has_named
 from latcast.spaces.published_names import network_called
-
-COLLECTIONS: Mapping[str, str] = {"ncnn": NCNN_BENCHMARK, "qairt": "aihub", "hailo-dfc": "hailo"}
-"""Runtime to the collection whose networks are timed with it: where a person writes the name of one, it is meant."""
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
@@ -72,12 +69,10 @@ class NetworkNames:
         file = _model_file(reader, section, timing, names)
         if file is not None:
             return resolve_model(file)
-        runtimes = map(usual_runtime, (platform.runtime, *(part.partition("-")[0] for part in platform.unit.split("+"))))
-        own = next((COLLECTIONS[name] for name in runtimes if name in COLLECTIONS), "")
-        file_of_own = graph_file(own)
-        found = find_named(f"{own}/{names[-1]}") if file_of_own is not None and names[-1] in file_of_own.names else None
+        own = collection_of(platform)
+        found = find_named(f"{own}/{names[-1]}") if has_named(own, names[-1]) else None
         if found is not None:
-            self.notes[f"names that {own} has mean its networks, as {own}/NAME does in predict"] = None
+            self.notes[f"names of networks that {own} has mean its networks; predict takes them so, too"] = None
             return found
         try:
             published = published_model(names[-1], as_measured=True)
