@@ -455,15 +455,19 @@ def _meant_there(graph: Graph, predictor: PlatformPredictor) -> Graph | None:
 
     ``device add`` takes names for networks of the collection that is timed with a runtime: of ncnn's benchmark, of AI Hub.
     """
-    if not (predictor.card.get("nearest") and predictor.card.get("measurements")):
+    if not predictor.card.get("nearest"):  # it was not added
         return None
+    from latcast.predictors.card import TRAINING_KEYS
     from latcast.predictors.platform_names import collection_of
+    from latcast.spaces.catalogue import find_model
     from latcast.spaces.model_names import names_in
+    from latcast.spaces.named_graphs import references_in
 
-    name = names_in(collection_of(predictor.platform)).get(graph.name)
-    if name is None or read_model(graph.name).structure_key != graph.structure_key:
+    own, measured = collection_of(predictor.platform), set(predictor.card[TRAINING_KEYS])
+    name, usual = names_in(own).get(graph.name), find_model(graph.name)
+    if name is None or usual is None or usual.key in measured or measured.isdisjoint(each.key for each in references_in(own)):
         return None
-    return replace(read_model(name), name=graph.name)
+    return replace(read_model(name), name=graph.name) if read_model(usual).structure_key == graph.structure_key else None
 
 
 @overload

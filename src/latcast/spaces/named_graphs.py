@@ -248,6 +248,12 @@ def find_named(text: str) -> Reference | None:
     return _reference(space, *found.key)
 
 
+def references_in(space: str) -> list[Reference]:
+    """Return the networks of a space's file, each as its name alone means it; none without a file."""
+    file = graph_file(space)
+    return [] if file is None else [_reference(space, name, given) for name, given in file.names.items()]
+
+
 def all_networks() -> dict[str, NamedGraph]:
     """Every network by its name with the space, at the input that the name means."""
     found: dict[str, NamedGraph] = {}
