@@ -85,7 +85,7 @@ def network_called(name: str, size: str = "") -> Reference | None:
     called = [
         published_network(dataset, each, size)
         for dataset, names in MEMBERS.items()
-        if dataset not in _KINDS_ALONE
+        if dataset not in _KINDS_ALONE and not _GRID.fullmatch(name)
         for each in (name, *(known for known in names if wanted in (letters_of(known), letters_of(known.rpartition(" (")[0]))))
     ]
     found = {each.key: each for each in called if can_build(each)}
