@@ -27,8 +27,6 @@ DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 UV := $(BIN)/uv
 PINNED := pyproject.toml constraints.txt
-# PyPI's torchvision does not match a CPU build of PyTorch; this lets it be imported.
-TORCHVISION := .ci/torchvision_on_cpu.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-numerics lint docs test-matrix mutate bench bench-peer constraints sbom clean
@@ -60,10 +58,9 @@ $(LOCAL): $(CREATED) $(PINNED)
 	@$(INSTALL) -e ".[local]"
 	@touch $@
 
-$(DEV): $(CREATED) $(PINNED) $(TORCHVISION)
+$(DEV): $(CREATED) $(PINNED)
 	@echo "installing latcast with every extra and the development tools into $(VENV) (about 2 GB)"
 	@$(INSTALL) -e ".[all,dev]"
-	@$(BIN)/python $(TORCHVISION)
 	@touch $(LOCAL) $@
 
 $(DOCS): $(CREATED) $(PINNED)

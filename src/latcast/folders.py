@@ -14,12 +14,18 @@ from pathlib import Path
 from latcast.errors import LatcastError
 
 
+def home_folder() -> Path:
+    """Return the user's home; a folder that does not exist where the system knows none, as of a container's bare user number."""
+    known = os.path.expanduser("~")
+    return Path("/nonexistent") if known == "~" else Path(known)
+
+
 def _folder(inside_home: str, variable: str, usual: str) -> Path:
     home = os.environ.get("LATCAST_HOME")
     if home:
-        return Path(home).expanduser() / inside_home
+        return Path(os.path.expanduser(home)) / inside_home
     chosen = os.environ.get(variable)
-    return (Path(chosen) if chosen else Path.home() / usual) / "latcast"
+    return (Path(chosen) if chosen else home_folder() / usual) / "latcast"
 
 
 def data_folder() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast, overload
@@ -440,13 +440,34 @@ def predict_each(
         for found in {id(found): found for found in each}.values():
             predictor, places = load(found), [place for place, one in enumerate(each) if one is found]
             workload = next((known for of, known in workloads if of == places and known.rules == predictor.rules), None)
-            if workload is None:
-                workload = Workload([graphs[place] for place in places], predictor.rules)
-                workloads.append((places, workload))
+            meant = {place: other for place in places if (other := _meant_there(graphs[place], predictor)) is not None}
+            if workload is None or meant:
+                workload = Workload([meant.get(place, graphs[place]) for place in places], predictor.rules)
+                workloads += [] if meant else [(places, workload)]
             predictions = predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
             for place, kernels, prediction in zip(places, workload.kernels, predictions, strict=True):
                 predicted[place] = PredictedNetwork(predictor, kernels, prediction)
         yield [predicted[place] for place in range(len(graphs))]
+
+
+def _meant_there(graph: Graph, predictor: PlatformPredictor) -> Graph | None:
+    """Return the network that a published name meant where a device was added from measured networks; None where it is the same.
+
+    ``device add`` takes names for networks of the collection that is timed with a runtime: of ncnn's benchmark, of AI Hub.
+    """
+    if not predictor.card.get("nearest"):  # it was not added
+        return None
+    from latcast.predictors.card import TRAINING_KEYS
+    from latcast.predictors.platform_names import collection_of
+    from latcast.spaces.catalogue import find_model
+    from latcast.spaces.model_names import names_in
+    from latcast.spaces.named_graphs import references_in
+
+    own, measured = collection_of(predictor.platform), set(predictor.card[TRAINING_KEYS])
+    name, usual = names_in(own).get(graph.name), find_model(graph.name)
+    if name is None or usual is None or usual.key in measured or measured.isdisjoint(each.key for each in references_in(own)):
+        return None
+    return replace(read_model(name), name=graph.name) if read_model(usual).structure_key == graph.structure_key else None
 
 
 @overload

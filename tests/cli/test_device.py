@@ -52,6 +52,13 @@ class TestAdd:
         assert found.code == 2
         assert reason in found.err
 
+    def test_a_missing_file_of_speeds_is_named_before_a_precision_is_asked_for(self, latcast: Latcast, tmp_path: Path) -> None:
+        found = latcast("device", "add", "my-phone", "-u", "cpu4", "-r", "llama.cpp", "-m", tmp_path / "llama-bench.jsonl")
+
+        assert found.code == 1
+        assert "there is no file" in found.err
+        assert "precision" not in found.err
+
     def test_units_are_read_in_any_case_and_a_bundle_is_advised_on(self, latcast: Latcast, tmp_path: Path) -> None:
         bundle = tmp_path / "board.zip"
         added = latcast("device", "add", "pixel6", "-u", "GPU", "-r", "tflite", "-p", "fp16", "-o", bundle, "--json").json
@@ -85,6 +92,21 @@ class TestAdd:
         assert 170 < found[0]["latency_ms"] < 290
         assert found[0]["low_ms"] < 230 < found[0]["high_ms"]
         assert found[1]["low_ms"] < 40 < found[1]["high_ms"]
+
+    def test_a_name_means_the_same_network_to_predict_as_in_the_table_of_measured_ones(
+        self, latcast: Latcast, tmp_path: Path
+    ) -> None:
+        few, bundle = tmp_path / "few.csv", tmp_path / "board.zip"
+        few.write_text("model,latency_ms\nresnet18,120\nmobilenet_v2,40\nvgg16,900\n")
+        latcast("device", "add", "pi5", "-u", "cpu4", "-r", "ncnn", "-p", "fp32", "--measured", few, "-o", bundle)
+
+        named = ("resnet50", "ncnn_benchmark/resnet50", "mobilenet_v3", "ncnn_benchmark/mobilenet_v3", "timm/resnet50")
+        found = latcast("predict", *named, "--on", bundle, "--json").json["predictions"]
+
+        latency_ms = [each["latency_ms"] for each in found]
+        assert (latency_ms[0], latency_ms[2]) == (latency_ms[1], latency_ms[3])
+        assert latency_ms[4] != latency_ms[0]
+        assert found[0]["model"] == "resnet50"
 
     def test_a_device_without_measurements_is_added_with_a_warning(self, latcast: Latcast, tmp_path: Path) -> None:
         found = latcast(*ADD, "-o", tmp_path / "board.zip")

@@ -78,7 +78,7 @@ def test_unknown_models_are_named_and_latencies_of_networks_are_refused(tmp_path
     found, unknown = read_measured_speeds(speeds, PLATFORM)
     assert (len(found), unknown) == (1, ["my-model"])
     latencies = tmp_path / "latencies.csv"
-    latencies.write_text("model,latency_ms\nresnet18,3\n", encoding="utf-8")
+    latencies.write_text("model,latency_ms\nreal_esrgan_general_x4v3,3\n", encoding="utf-8")
     assert not holds_speeds(latencies)
     with pytest.raises(DatasetError, match="no speed of a language model"):
         read_measured_speeds(latencies, PLATFORM)

@@ -155,6 +155,42 @@ class TestTables:
         assert read(file) == {"resnet34": 105.5}
         assert read(file, platform=replace(RPI5, precision="int8")) == {"resnet34": 40.0, "ncnn_benchmark/squeezenet_int8": 12.0}
 
+    @pytest.mark.parametrize(
+        ("size", "shape"),
+        [("288", (1, 3, 288, 288)), ("288x320", (1, 3, 288, 320)), ("1x3x160x160", (1, 3, 160, 160)), ("", (1, 3, 224, 224))],
+    )
+    def test_an_image_s_size_in_a_column_is_that_of_the_network(self, size: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+        [found] = read_measured([written(tmp_path, f"network,input,latency_ms\nresnet18,{size},5\n")], RPI5).networks
+
+        assert build(found.reference).shape("input") == shape
+
+    def test_a_size_that_a_network_is_not_known_for_is_said(self, tmp_path: Path) -> None:
+        found = read_measured([written(tmp_path, "model,resolution,latency_ms\ntimm/inception_v3,96,5\n")], RPI5)
+
+        assert [each.name for each in found.networks] == ["timm/inception_v3"]
+        assert found.notes == (
+            "timm/inception_v3 is not known for images of 96x96, which the table states; that of 299x299 is taken",
+        )
+
+    @pytest.mark.parametrize(
+        ("platform", "name", "space"),
+        [
+            ("pi/ncnn-1.0/cpu4/fp32", "resnet50", "ncnn_benchmark"), ("pi/tflite-2.17/cpu4/fp32", "resnet50", "resnet"),
+            ("s24/qairt-2.42/npu+qnn_dlc/int8", "efficientnet_b4", "aihub"),
+            ("s24/qnn-2.42/npu/int8", "mobile_vit", "aihub"),
+            ("s24/tflite-2.17/npu+qairt-2.42/int8", "mobile_vit", "aihub"),
+            ("s24/qairt-2.42/npu/int8", "resnet34", "resnet"),
+            ("hailo-8/hailo-unstated/npu/int8", "repvgg_a1", "hailo"),
+        ],
+    )  # fmt: skip
+    def test_a_name_means_the_network_of_the_collection_that_is_timed_on_such_platforms(
+        self, platform: str, name: str, space: str, tmp_path: Path
+    ) -> None:
+        found = read_measured([written(tmp_path, f"model,latency_ms\n{name},5\n")], Platform.parse(platform))
+
+        assert [each.reference.space for each in found.networks] == [space]
+        assert any(f"that {space} has" in note for note in found.notes) == (space != "resnet")
+
     def test_a_unit_that_the_table_states_is_not_asked_for_again(self, tmp_path: Path) -> None:
         for heading, latency_ms in (("latency_us", 105.5), ("latency_ms", 105.5), ("fps", 1e3 / 105500)):
             found = read_measured([written(tmp_path, f"model,{heading}\nresnet18,105500\n")], RPI5)

@@ -110,6 +110,20 @@ def test_a_chip_that_is_not_known_is_as_the_usual_one() -> None:
     assert found["cpu threads"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("platform", "runtime"),
+    [
+        ("s24/qnn-unstated/npu/int8", "qairt qnn_dlc"), ("s24/snpe-2.1/npu+qnn_context_binary/int8", "qairt qnn_context_binary"),
+        ("snapdragon-8-gen-3/litert-1.4/npu/int8", "tflite qairt-2.42.0"),
+        ("s24/tflite-2.17/npu+qairt-2.30/int8", "tflite qairt-2.42.0"),
+        ("dimensity-9300/tflite-2.17/npu/int8", "tflite"), ("s24/ort-1.23/npu/int8", "onnxruntime onnx"),
+        ("hailo-8/hailort-4.20/npu/int8", "hailo-dfc hailo"), ("rz-v2h/drp-ai-unstated/npu/int8", "drp-ai-tvm"),
+    ],
+)  # fmt: skip
+def test_a_runtime_is_known_by_its_usual_name_and_route(platform: str, runtime: str) -> None:
+    assert f"runtime {runtime}" in covariates_of(Platform.parse(platform), "npu")
+
+
 def test_an_npu_s_runtime_is_that_of_its_backend() -> None:
     assert "runtime onnxruntime qnn" in covariates_of(Platform.parse("s23/onnxruntime-1.20/npu+qnn/int8"), "npu")
 

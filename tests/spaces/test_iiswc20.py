@@ -152,7 +152,7 @@ def test_layers_that_do_not_fit_each_other_are_refused(layers: list[list[int]], 
 
 
 def test_published_networks_have_names() -> None:
-    assert model("iiswc20-113", as_measured=True) == Reference("iiswc20", {"network": 113}, "iiswc20-113")
+    assert model("iiswc20-113") == model("iiswc20-113", as_measured=True) == Reference("iiswc20", {"network": 113}, "iiswc20-113")
     for name in ("iiswc20-104", "iiswc20-118", "iiswc20-x"):
         with pytest.raises(UnknownNameError, match=f"no published model is called '{name}'"):
             model(name, as_measured=True)

@@ -72,6 +72,17 @@ def test_a_detector_is_the_size_that_its_name_says(name: str, millions: float) -
     assert network.million_parameters == pytest.approx(millions, abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("inception_v1", "googlenet"), ("PPLCNet_x1_0", "timm/lcnet_100"), ("EfficientNet Edge Small", "timm/efficientnet_es"),
+        ("ResNet18-v1", "resnet18"), ("FP32 MobileNet v2 1.0X", "mobilenet_v2"), ("MobileNetV1_x0_75", "mobilenet_v1_0_75"),
+    ],
+)  # fmt: skip
+def test_what_datasets_call_a_network_means_it(text: str, name: str) -> None:
+    assert read_model(text).structure_key == read_model(name).structure_key
+
+
 def test_every_network_is_found_without_its_space_but_where_a_family_is_meant() -> None:
     others = set()
     for network in models():
@@ -123,6 +134,7 @@ def test_a_precision_behind_a_name_is_said_to_be_the_platforms() -> None:
 
 def test_a_measured_network_is_of_the_collection_before_the_slash_which_a_patch_is_not_behind() -> None:
     assert model("ViT-B/16", as_measured=True).name == "vit_base_16"
+    assert model("mediapipe_hand/HandDetector", as_measured=True).name == "aihub/mediapipe_hand/HandDetector"
     with pytest.raises(UnknownNameError):
         model("nosuch/resnet18", as_measured=True)
     assert models("no such network") == []

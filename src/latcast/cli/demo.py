@@ -17,6 +17,7 @@ from latcast.cli.output import (
 )
 from latcast.cli.profile import say_which_was_kept
 from latcast.cli.train import print_errors
+from latcast.folders import home_folder
 
 if TYPE_CHECKING:
     from latcast.training.demonstration import Demonstration
@@ -94,5 +95,5 @@ def _print(found: Demonstration) -> None:
 
 
 def _short(path: Path) -> str:
-    home = Path.home()
+    home = home_folder()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

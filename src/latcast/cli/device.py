@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
 from latcast.cli.platforms import coefficients_of
+from latcast.errors import DatasetError
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Unit
 
 if TYPE_CHECKING:
@@ -120,6 +122,9 @@ def add(
         device_language.add(name, unit, runtime, chip, files, output, as_json=as_json)
         return
     if not precision:
+        for text in measured or ():
+            if "://" not in text and not os.path.exists(os.path.expanduser(text)):
+                raise DatasetError(f"cannot read what was measured: there is no file '{text}'")
         raise typer.BadParameter("expected fp32, fp16, int8...", param_hint="--precision")
     from latcast.devices.added_device import add_device
     from latcast.devices.device_model_file import load_device_model

@@ -119,10 +119,10 @@ def undo(
       latcast hub undo --contributor Eve --since 2026-01-31T12:00:00Z
       latcast hub undo --contributor "Ann Example" --erase --reason "asked by mail"
     """
-    from latcast.hub.moderation import Scope
-
-    scope = Scope(upload, token, contributor, platform, since, until)
     with open_hub(database) as hub:
+        from latcast.hub.moderation import Scope
+
+        scope = Scope(upload, token, contributor, platform, since, until)
         found = hub.affected(scope)
         said = (
             f"{found.measurements} measurements on {found.platforms} platforms from {found.uploads} uploads, "
@@ -198,9 +198,9 @@ def backup(
     Examples:
       latcast hub backup hub-2026-01-31.gz
     """
-    from latcast.hub.backup import back_up
-
     with open_hub(database) as hub:
+        from latcast.hub.backup import back_up
+
         rows = back_up(hub, file, _rows_done("written"))
     _print_rows(rows, f"{file}, {file.stat().st_size / 1e6:.1f} MB", as_json)
 
@@ -214,9 +214,9 @@ def restore(
     Examples:
       latcast hub restore hub-2026-01-31.gz --database again.sqlite
     """
-    from latcast.hub.backup import restore as fill
-
     with open_hub(database) as hub:
+        from latcast.hub.backup import restore as fill
+
         rows = fill(file, hub, _rows_done("read"))
         _print_rows(rows, hub.location, as_json)
 
@@ -246,10 +246,10 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
     Examples:
       latcast hub refit
     """
-    from latcast.hub import refitting
-    from latcast.hub.queries import HubReader
-
     with open_hub(database) as hub:
+        from latcast.hub import refitting
+        from latcast.hub.queries import HubReader
+
         version = refitting.refit(hub, refitting.ServedModel())
         if version is None:
             raise HubError("there is nothing to fit to; upload measurements first")
@@ -326,15 +326,17 @@ def snapshot(
       latcast hub snapshot --url https://latcast.example
       latcast hub snapshot --drop 2026-01-31 --yes
     """
-    from latcast.hub.snapshot import drop_snapshot, make_snapshot
-
     where = folder or snapshots_folder()
     if drop:
+        from latcast.hub.snapshot import drop_snapshot
+
         agreed(f"Remove the version {drop} for good?", yes)
         drop_snapshot(where, drop)
         print(f"removed {drop}")
         return
     with open_hub(database) as hub:
+        from latcast.hub.snapshot import make_snapshot
+
         found = make_snapshot(hub, where, licence=licence, url=url, parquet=parquet)
     if as_json:
         print_json({"folder": str(where / found.version), **vars(found)})

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -189,12 +188,13 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         if sum(map(_width, cells)) + 2 * len(cells) - 2 > terminal.width:
             cells = [column for column in cells if column[0] != name]
     numeric = [len(column) > 1 and all(map(_NUMBER.fullmatch, column[1:])) for column in cells]
-    widths = _fitted_widths(cells, numeric, terminal.width)
-    if not (title or terminal.is_terminal) and all(_width(column) <= width for column, width in zip(cells, widths, strict=True)):
-        # Nothing is wrapped or styled; the library takes a millisecond a row.
-        lines = zip(*(_aligned(*column) for column in zip(cells, numeric, widths, strict=True)), strict=True)
-        print("\n".join("  ".join(line).rstrip() for line in islice(lines, 0 if any(columns) else 1, None)))
+    if not terminal.is_terminal:
+        # Nothing is wrapped or styled.
+        aligned = [_aligned(column, numbers, _width(column)) for column, numbers in zip(cells, numeric, strict=True)]
+        lines = ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
+        print("\n".join([title] * bool(title) + lines[0 if any(columns) else 1 :]))
         return
+    widths = _fitted_widths(cells, numeric, terminal.width)
     terminal.width = max(terminal.width, sum(widths) + 2 * len(widths) - 2)
     table = Table(box=None, pad_edge=False, show_header=any(columns), padding=(0, 2, 0, 0))
     for column, numbers, width in zip(cells, numeric, widths, strict=True):
@@ -203,12 +203,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_row(*row)
     if title:
         terminal.print(title, style="bold")
-    if terminal.is_terminal:
-        terminal.print(table)
-        return
-    with terminal.capture() as captured:
-        terminal.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    terminal.print(table)
 
 
 def _aligned(texts: Sequence[str], numeric: bool, width: int) -> list[str]:

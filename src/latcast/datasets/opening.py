@@ -39,7 +39,7 @@ def open_measurements(location: str | os.PathLike[str]) -> Store:
     text = os.fspath(location)
     if "://" in text:
         return Store(text)
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     require_regular(path, error=DatasetError, what="measurements from ")
     try:
         with path.open("rb") as file:

@@ -16,6 +16,7 @@ from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, unit_kind
 from latcast.kernels.search import find_kernels
+from latcast.predictors.platform_names import usual_runtime
 from latcast.records import Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.measured_only import can_build, why_not
@@ -64,10 +65,11 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
         kind: Of its unit.
         device_text, chip_text: What it is called, for :func:`latcast.chips.chip_names.chip_of`.
     """
-    backend = platform.unit.partition("+")[2].split("+")[0]
-    runtime = f"{platform.runtime} {backend}" if kind == "npu" and backend else platform.runtime
-    found = {INTERCEPT: 1.0, f"kind {kind}": 1.0, f"runtime {runtime}": 1.0, f"precision {kind} {platform.precision}": 1.0}
     chip = chip_of(device_text or platform.device, chip_text, kind, vendor_of(platform))
+    runtime = usual_runtime(platform.runtime)
+    route = _route(platform, runtime, chip) if kind == "npu" else ""
+    runtime = f"{runtime} {route}" if route else runtime
+    found = {INTERCEPT: 1.0, f"kind {kind}": 1.0, f"runtime {runtime}": 1.0, f"precision {kind} {platform.precision}": 1.0}
     known = facts(chip, kind, platform.unit) if chip is not None else {}
     known = filled_in(known) if known and kind == "cpu" else known
     for name, value in known.items():
@@ -82,6 +84,18 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
             peak = known["log2_fma_bits"] + known["log2_ghz"] + min(threads, LOG2_MOST_THREADS)
             found["cpu log2_peak"] = peak - USUAL["log2_peak"]
     return found
+
+
+ROUTES: Mapping[str, str] = {"qairt": "qnn_dlc", "hailo-dfc": "hailo", "onnxruntime": "onnx", "tflite": "qairt-2.42.0"}
+"""Runtime to its usual route to an NPU, as known platforms call it; TFLite's is that to Qualcomm's, whatever the version."""
+
+
+def _route(platform: Platform, runtime: str, chip: Chip | None) -> str:
+    """Return the route by which a runtime reaches an NPU: that which the unit says, or else the usual one."""
+    said = platform.unit.partition("+")[2].split("+")[0]
+    if runtime == "tflite" and (said.startswith("qairt") or (not said and chip is not None and chip.vendor == "Qualcomm")):
+        return ROUTES[runtime]
+    return said or (ROUTES.get(runtime, "") if runtime != "tflite" else "")
 
 
 def filled_in(known: Mapping[str, float]) -> Mapping[str, float]:

@@ -6,10 +6,10 @@ Odd values are kept, and values are scaled only where their unit is stated; what
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
@@ -20,9 +20,6 @@ from latcast.errors import DatasetError, abridged
 from latcast.measure.labels import combine
 from latcast.reading import require_regular
 from latcast.records import UNSTATED, Measurement, Platform, Reference
-
-if TYPE_CHECKING:
-    import os
 
 DISAGREEMENT = 1.2
 """Values of one network that are so many times apart are told of one by one."""
@@ -67,7 +64,7 @@ def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform)
 def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[str, None]) -> list[tuple[str, Measurement]]:
     """Read measurements of networks on the platform, each with its place."""
     text = str(source)
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     start = b"" if "://" in text or path.is_dir() else _beginning(path)
     if "://" in text or start.startswith(SQLITE):
         found = [(text, item) for item in _stored(text)]

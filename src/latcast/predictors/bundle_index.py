@@ -290,7 +290,7 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
         from latcast.predictors.hub_bundles import hub_bundle
 
         return hub_bundle(text)
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if is_bundle(path):
         return path
     if is_path_or_address(text):

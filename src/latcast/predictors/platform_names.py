@@ -50,8 +50,11 @@ _SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
 
 _FILLERS = frozenset(["on", "the", "a", "an", "with", "using", "at", "in", "via", "of", "'s", "phone", "board", "chip", "soc"])
 
-_SAME_RUNTIME = ({"tflite", "litert"}, {"paddle-lite", "paddle"}, {"pytorch", "torch"}, {"hailo-dfc", "hailo"})
-"""Names of one runtime."""
+_SAME_RUNTIME = (
+    ("tflite", "litert"), ("paddle-lite", "paddle"), ("pytorch", "torch"), ("hailo-dfc", "hailo", "hailort"),
+    ("qairt", "qnn", "snpe"), ("onnxruntime", "onnx", "ort"), ("tensorrt", "trt"), ("drp-ai-tvm", "drp-ai"),
+)  # fmt: skip
+"""Names of one runtime, that of ids first."""
 
 LIBRARIES: Mapping[str, frozenset[str]] = {"tflite": frozenset({"xnnpack"})}
 """Runtimes to the libraries of kernels that they may take, each of which was also measured by itself."""
@@ -158,6 +161,21 @@ def _read_id(parts: Sequence[str], known: Sequence[str]) -> Named | None:
 def names_of_runtime(name: str) -> frozenset[str]:
     """Return all names of a runtime, this one too."""
     return frozenset(next((names for names in _SAME_RUNTIME if name in names), {name}))
+
+
+def usual_runtime(name: str) -> str:
+    """Return the name that ids have for a runtime: ``tflite`` for ``litert``."""
+    return next((names[0] for names in _SAME_RUNTIME if name.lower() in names), name)
+
+
+COLLECTIONS: Mapping[str, str] = {"ncnn": "ncnn_benchmark", "qairt": "aihub", "hailo-dfc": "hailo"}
+"""Runtime to the collection whose networks are timed with it."""
+
+
+def collection_of(platform: Platform) -> str:
+    """Return the collection whose networks are meant by their names where a platform was measured; empty where it has none."""
+    runtimes = (platform.runtime, *(part.partition("-")[0] for part in platform.unit.split("+")[1:]))
+    return next((COLLECTIONS[name] for name in map(usual_runtime, runtimes) if name in COLLECTIONS), "")
 
 
 @lru_cache(maxsize=4096)

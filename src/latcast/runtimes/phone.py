@@ -405,7 +405,7 @@ def anchor_network() -> Graph:
 def tools_folder() -> Path:
     """Return the folder of the tools for Android."""
     named = os.environ.get(TOOLS_VARIABLE)
-    return Path(named).expanduser() if named else data_folder() / "android-tools"
+    return Path(os.path.expanduser(named)) if named else data_folder() / "android-tools"
 
 
 def phone_runtime(name: str, address: str) -> PhoneRuntime:

@@ -128,8 +128,8 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
     """Return the reference of a published network: "resnet50" of a family, "timm/convnext_tiny" of another space.
 
     Other spellings are read too, as :mod:`latcast.spaces.model_names` says. With ``as_measured``, a name means first the network
-    of pytorchcv that was measured on known phones, and then also any other network of pytorchcv or of ``iiswc20``; a precision
-    behind the name is the platform's.
+    of pytorchcv that was measured on known phones, and then also any other network of pytorchcv; a precision behind the name is
+    the platform's.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -142,8 +142,8 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
     from latcast.spaces.model_names import find_in_any_spelling, nearest_models, split_precision
 
     found = find_model(name, as_measured=as_measured)
-    if found is None and not (as_measured and re.search("/[^0-9]", name)):  # a measurement is of that collection's network
-        found = find_in_any_spelling(name)
+    if found is None:  # a measurement that names a collection is of its network
+        found = find_in_any_spelling(name, whole=as_measured and bool(re.search("/[^0-9]", name)))
     if found is not None:
         return found
     bare, precision = split_precision(name)
@@ -177,7 +177,7 @@ def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
             return Reference(family_name, dict(published[name].parameters), name)
     if as_measured and pytorchcv.has_network(name):
         return pytorchcv.reference_of(name)
-    return iiswc20.buildable().get(name) if as_measured and name.startswith("iiswc20-") else None
+    return iiswc20.buildable().get(name) if name.startswith("iiswc20-") else None
 
 
 @dataclass(frozen=True)

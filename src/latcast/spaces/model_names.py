@@ -28,9 +28,9 @@ _ALSO_CALLED: Mapping[str, str] = {
     "bertbaseuncased": "aihub/bert_base_uncased_hf",
     "deitb": "timm/deit_base_patch16_224", "deitbase": "timm/deit_base_patch16_224",
     "deits": "deit_small_16", "deitsmall": "deit_small_16", "deitt": "deit_tiny_16", "deittiny": "deit_tiny_16",
-    "detr": "aihub/detr_resnet50", "ghostnet": "ghostnet_x1_0", "inceptionv1": "googlenet",
+    "detr": "aihub/detr_resnet50", "ghostnet": "ghostnet_x1_0",
     "lraspp": "torchvision/lraspp_mobilenet_v3_large", "mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v1",
-    "mobilenetv3": "mobilenet_v3_large", "mobilevit": "mobilevit_s", "resnet50v1": "resnet50", "resnet50v15": "resnet50",
+    "mobilenetv3": "mobilenet_v3_large", "mobilevit": "mobilevit_s", "resnet50v1": "resnet50",
     "resnext50": "resnext50_32x4d", "resnext101": "resnext101_32x8d", "seresnext50": "se_resnext50_32x4d",
     "shufflenetv2": "shufflenet_v2_x1_0", "squeezenet": "squeezenet1_1", "ssdlite": "torchvision/ssdlite320_mobilenet_v3_large",
     "swinb": "timm/swin_base_patch4_window7_224", "swinbase": "timm/swin_base_patch4_window7_224",
@@ -45,24 +45,29 @@ _ALSO_CALLED: Mapping[str, str] = {
 """Letters and digits of other names to names here: of a family its usual member, of AI Hub's detectors the size they are of."""
 
 
-def find_in_any_spelling(text: str) -> Reference | None:
+def find_in_any_spelling(text: str, *, whole: bool = False) -> Reference | None:
     """Return the network that a name means, whatever its spelling; None where there is none.
 
     An organisation before a slash, a module before a point (``torchvision.models.resnet50``), the weights behind one
     (``convnext_tiny.fb_in1k``) and a width of 1.0 are left out; a size at the end (``@224``, ``(224x224)``) is that of the input.
+    Of a ``whole`` name nothing is left out.
     """
-    text = re.sub(r"[ _(@-]+(\d{2,4})(?:x\1)?\)?$", r"_\1", text)
+    if whole:
+        return _known(letters_of(text))
+    written, text = text, re.sub(r"[ _(@-]+(\d{2,4})(?:x\1)?\)?$", r"_\1", text)
     name = text.rpartition("/")[2]
     without = (re.sub(r"[-_ x]1\.0x?(?=[-_ ]|$)", "", name), re.sub(r"^([a-z_]+\.)+(?=[a-z])", "", name), _WEIGHTS.sub("", name))
     for each in dict.fromkeys((text, name, *without)):
-        found = _known(_joined(each))
+        found = _known(letters_of(each))
         if found is not None:
             return found
         unsized = re.fullmatch(r"(.+)[-_x]([0-9]{2,4})", each)
-        sized = _known(_joined(unsized[1])) if unsized else None
+        sized = _known(letters_of(unsized[1])) if unsized else None
         if unsized and sized is not None and (found := _of_size(sized, int(unsized[2]))) is not None:
             return found
-    return None
+    from latcast.spaces.published_names import network_called
+
+    return network_called(written)
 
 
 _WEIGHTS = re.compile(r"\.[a-z0-9]+(?:_[a-z0-9]+)+$")
@@ -107,7 +112,7 @@ def _of_size(reference: Reference, pixels: int) -> Reference | None:
 
 def nearest_models(text: str) -> list[str]:
     """Return names of networks like a text, best first: those that begin with it, those that have it, the most similar."""
-    wanted, known = _joined(text), known_names()
+    wanted, known = letters_of(text), known_names()
     has = [joined for joined in known if len(wanted) > 2 and wanted in joined]
     has.sort(key=lambda joined: (not joined.startswith(wanted), "/" in known[joined], len(joined), joined))
     similar = difflib.get_close_matches(wanted, known, n=MOST_NEAR, cutoff=0.75)
@@ -136,9 +141,20 @@ def known_names() -> dict[str, str]:
         names += [(name, f"{space}/{name}") for name in file.names] if file else []
     found: dict[str, str] = {}
     for bare, name in names:
-        found.setdefault(_joined(bare), name)
+        found.setdefault(letters_of(bare), name)
     return found
 
 
-def _joined(name: str) -> str:
+@cache
+def names_in(space: str) -> dict[str, str]:
+    """Return the networks of a space, with it, by the names of families' members that their names mean without it."""
+    from latcast.spaces.catalogue import find_model
+
+    file = graph_file(space)
+    found = {} if file is None else {name: find_model(name) or _known(letters_of(name)) for name in file.names}
+    return {str(each.name): f"{space}/{name}" for name, each in found.items() if each is not None and "/" not in str(each.name)}
+
+
+def letters_of(name: str) -> str:
+    """Return the letters and digits of a name, in lower case: two spellings of one name have the same."""
     return re.sub("[^a-z0-9]+", "", name.lower())

@@ -21,6 +21,8 @@ from latcast.reading import read_json
 from latcast.records import Reference
 from latcast.spaces.catalogue import find_model
 from latcast.spaces.families.variants import IMAGE, scaled_parameters
+from latcast.spaces.measured_only import can_build
+from latcast.spaces.model_names import letters_of
 from latcast.spaces.named_graphs import graph_file
 
 MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(read_json(Path(__file__).with_suffix(".json"), error=DatasetError))
@@ -72,6 +74,26 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     if classes is not None and classes != IMAGE["classes"]:
         changes["classes"] = classes
     return replace(member, parameters={**member.parameters, **changes}, name=name) if changes else member
+
+
+def network_called(name: str, size: str = "") -> Reference | None:
+    """Return the network that datasets call by a name, of a size; None where none does, or they mean different ones.
+
+    Only letters and digits count. The origin in parentheses that datasets' names have here may be left out.
+    """
+    wanted = letters_of(name)
+    called = [
+        published_network(dataset, each, size)
+        for dataset, names in MEMBERS.items()
+        if dataset not in _KINDS_ALONE and not _GRID.fullmatch(name)
+        for each in (name, *(known for known in names if wanted in (letters_of(known), letters_of(known.rpartition(" (")[0]))))
+    ]
+    found = {each.key: each for each in called if can_build(each)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+_KINDS_ALONE = frozenset({"mmdeploy"})
+"""Datasets that name the kind of a network alone: ResNet."""
 
 
 def _member(dataset: str, name: str) -> Reference | None:

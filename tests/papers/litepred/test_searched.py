@@ -21,6 +21,7 @@ from papers.litepred.searched import (
     table_8,
 )
 from tests.papers.litepred.conftest import measured
+from tests.spaces.nas.published_members import PUBLISHED
 
 SPACE = "ofa_mobilenet_v3"
 
@@ -82,9 +83,7 @@ def test_searches_hold_their_limits_to_the_prediction_or_its_upper_bound(
 
 
 def baselines_of_transformers() -> Reference:
-    from latcast.spaces.nas.supernet import SUPERNETS
-
-    parameters = SUPERNETS.get("autoformer").published["deit_tiny_16"].parameters
+    parameters = PUBLISHED["autoformer", "deit_tiny_16"]
     return Reference("autoformer", {**parameters, "width": 240, "heads": [4] * 14}, "deit")
 
 

@@ -15,7 +15,6 @@ from latcast.graph.operators import graph_macs
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules, load_rules, rules_for
 from latcast.kernels.search import find_kernels
-from latcast.spaces.nas import segment_kernels
 from latcast.spaces.nas.segment_kernels import SegmentKernels
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 
@@ -70,14 +69,6 @@ def test_cells_that_are_fused_whole_into_what_is_before_them_all_count() -> None
     kernels = kept("nas_bench_201", "tflite-gpu")
     empty = np.zeros((1, 6), dtype=np.int16)
     assert counted(kernels.table(empty)) == searched(kernels.supernet, empty, rules_named("tflite-gpu"))
-
-
-def test_a_dense_array_and_a_sparse_table_give_the_same_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    encodings = SUPERNETS.get("ofa_mobilenet_v3").sample_encodings(6, 2)
-    dense = kept("ofa_mobilenet_v3", "onnxruntime").table(encodings)
-    monkeypatch.setattr(segment_kernels, "MOST_DENSE", 0)
-    sparse = SegmentKernels(SUPERNETS.get("ofa_mobilenet_v3"), rules_named("onnxruntime")).table(encodings)
-    assert counted(sparse) == counted(dense)
 
 
 def test_a_network_that_was_seen_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from latcast.spaces.catalogue import build, model
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 from tests.conftest import PUBLISHED_DATA_VARIABLE, REPOSITORY_ROOT
 from tests.spaces.families.counting import published_count
+from tests.spaces.nas.published_members import PUBLISHED
 
 DATA = Path(os.environ.get(PUBLISHED_DATA_VARIABLE, REPOSITORY_ROOT.parent / "shared" / "data"))
 SPECIALISED = DATA / "ofa_luts" / "ofa" / "ofa_specialized"
@@ -70,9 +71,9 @@ def test_two_depths_of_ofa_have_inactive_blocks() -> None:
 )
 def test_published_members_have_the_published_sizes(space: str, member: str, parameters: int, macs: float | None) -> None:
     supernet = SUPERNETS.get(space)
-    published = supernet.published[member]
-    supernet.encode(published.parameters)  # a member, not only something that can be built
-    graph = supernet.build(**published.parameters)
+    published = PUBLISHED[space, member]
+    supernet.encode(published)  # a member, not only something that can be built
+    graph = supernet.build(**published)
     assert published_count(graph) == pytest.approx(parameters, rel=0 if parameters % 1000 else 6e-4)
     if macs is not None:
         assert graph_macs(graph) == pytest.approx(macs, rel=6e-3)
@@ -80,7 +81,7 @@ def test_published_members_have_the_published_sizes(space: str, member: str, par
 
 def test_the_published_members_of_bignas_and_the_family_are_the_same_network() -> None:
     supernet = SUPERNETS.get("bignas")
-    ours = supernet.build(**supernet.published["efficientnet_b0"].parameters)
+    ours = supernet.build(**PUBLISHED["bignas", "efficientnet_b0"])
     assert ours.structure_key == build(model("efficientnet_b0")).structure_key
 
 
@@ -153,7 +154,7 @@ def test_a_small_space_says_how_many_members_it_has() -> None:
 def test_parameters_that_do_not_fit_have_no_encoding(changes: dict[str, object], words: str) -> None:
     supernet = SUPERNETS.get("ofa_resnet")
     with pytest.raises(ModelError, match=words):
-        supernet.encode({**supernet.published["resnet50d"].parameters, **changes})
+        supernet.encode({**PUBLISHED["ofa_resnet", "resnet50d"], **changes})
 
 
 @pytest.mark.parametrize("encoding", [[0] * 3, [99] * 6])

@@ -83,14 +83,16 @@ def read_measured_speeds(file: Path, platform: str, chip: str = "") -> tuple[lis
 
 
 def holds_speeds(file: Path) -> bool:
-    """Return whether a file looks like speeds of language models, by words of its beginning."""
+    """Return whether a file looks like speeds of language models, by cells of its beginning."""
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
             beginning = opened.read(4000).lower()
     except OSError:
         return False
-    words = re.sub(r"[^a-z0-9/]", "", beginning)
-    return any(word in words for word in ("ngen", "ppavg", "prefilltps", "prefilltok", "decodetok", "t/s", "decodetps"))
+    cells = {re.sub(r"[^a-z0-9/]", "", cell) for cell in re.split(r"[\n\t,;|:\"\[\]{}]", beginning)}
+    return not cells.isdisjoint(("ngen", "ppavg", "t/s")) or any(
+        cell.startswith(("prefilltps", "prefilltok", "decodetok", "decodetps")) for cell in cells
+    )
 
 
 def _records(text: str, name: str) -> Iterator[Mapping[str, Any]]:

@@ -183,18 +183,8 @@ class Reading:
         nodes = [_Read(node_of(proto), proto, captured_names(proto)) for proto in self.graph_proto.node]
         needed = _needed(nodes, outputs)
         nodes = [read for read in nodes if not needed.isdisjoint(read.node.outputs)]
-        if self._needs_sorting(nodes):
-            nodes = self._sorted(nodes)
-        for read in nodes:
+        for read in self._sorted(nodes):
             yield _without_unused_outputs(read.node, needed), read.proto
-
-    def _needs_sorting(self, nodes: Sequence[_Read]) -> bool:
-        ready = {"", *self.assembly.tensors}
-        for node, _, captured in nodes:
-            if not ready.issuperset(node.inputs) or not ready.issuperset(captured):
-                return True
-            ready.update(node.outputs)
-        return False
 
     def _sorted(self, nodes: Sequence[_Read]) -> list[_Read]:
         """Return the topological order; what the bodies of a node read counts as its inputs."""

@@ -187,6 +187,7 @@ class Timing:
         cores: Qualifier of the unit where they ran on some of the cores only: ``+big``.
         gpu: Whether it ran on a GPU.
         precision, version: Precision of the computation, version of the runtime.
+        image: Height and width of the network's image.
         profile: Lines of operators, where it profiled them.
     """
 
@@ -202,6 +203,7 @@ class Timing:
     gpu: bool | None = None
     precision: str | None = None
     version: str | None = None
+    image: tuple[int, int] | None = None
     profile: tuple[ProfiledOperator, ...] = ()
 
 

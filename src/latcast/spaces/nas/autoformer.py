@@ -10,7 +10,6 @@ import numpy as np
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Shape
-from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.nas.inverted_residuals import beyond_depth
 from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet
 from latcast.spaces.token_blocks import feed_forward, tokens_of
@@ -44,12 +43,7 @@ def entry_shape(row: Row) -> Shape:
 
 
 def supernet(
-    name: str,
-    widths: tuple[int, ...],
-    depths: tuple[int, ...],
-    heads: tuple[int, ...],
-    ratios: tuple[float, ...],
-    published: dict[str, PublishedModel] | None = None,
+    name: str, widths: tuple[int, ...], depths: tuple[int, ...], heads: tuple[int, ...], ratios: tuple[float, ...]
 ) -> Supernet:
     """Return one of the three spaces."""
     most = max(depths)
@@ -74,14 +68,9 @@ def supernet(
         beyond = beyond_depth(values["depth"], most)
         return {"heads": beyond, "mlp_ratios": beyond}
 
-    return Supernet(name, dimensions, FIELDS, segments, add_segment, entry_shape, inactive, published or {})
+    return Supernet(name, dimensions, FIELDS, segments, add_segment, entry_shape, inactive)
 
 
-DEIT_TINY = {"width": 192, "depth": 12, "heads": [3] * 14, "mlp_ratios": [4.0] * 14}
-
-TINY = supernet(
-    "autoformer", (192, 216, 240), (12, 13, 14), (3, 4), (3.5, 4.0),
-    {"deit_tiny_16": PublishedModel(DEIT_TINY, 5.717, 1258, "parameters: timm's model; MACs with the products inside attention")},
-)  # fmt: skip
+TINY = supernet("autoformer", (192, 216, 240), (12, 13, 14), (3, 4), (3.5, 4.0))
 SMALL = supernet("autoformer_small", (320, 384, 448), (12, 13, 14), (5, 6, 7), (3.0, 3.5, 4.0))
 BASE = supernet("autoformer_base", (528, 576, 624), (14, 15, 16), (8, 9, 10), (3.0, 3.5, 4.0))

@@ -13,7 +13,6 @@ import numpy as np
 
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import SqueezeExcite, inverted_residual
-from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_shape
 
 STEM, BLOCK, HEAD = 1, 2, 3
@@ -175,24 +174,7 @@ def _bignas_segments(values: Columns) -> np.ndarray:
     return chain(one["resolution"], one["stem"], stages, one["head"], 0, "silu")
 
 
-_EFFICIENTNET_B0 = {
-    "resolution": 224, "stem": 32, "head": 1280,
-    **{f"width{stage + 1}": width for stage, width in enumerate((16, 24, 40, 80, 112, 192, 320))},
-    **{f"depth{stage + 1}": depth for stage, depth in enumerate((1, 2, 2, 3, 3, 4, 1))},
-    **{f"kernel{stage + 1}": kernel for stage, kernel in enumerate((3, 3, 5, 3, 5, 5, 3))},
-}  # fmt: skip
-
-BIGNAS = Supernet(
-    "bignas",
-    _BIGNAS_DIMENSIONS,
-    FIELDS,
-    _bignas_segments,
-    InvertedResidualSegments(None, "sigmoid"),
-    map_shape,
-    published={
-        "efficientnet_b0": PublishedModel(_EFFICIENTNET_B0, 5.289, 386, "torchvision models table (Tan and Le 2019, Table 2)")
-    },
-)
+BIGNAS = Supernet("bignas", _BIGNAS_DIMENSIONS, FIELDS, _bignas_segments, InvertedResidualSegments(None, "sigmoid"), map_shape)
 
 
 # FBNetV3 (Dai et al., "FBNetV3: joint architecture-recipe search using predictor pretraining", 2021, §4): stages of inverted
@@ -245,23 +227,8 @@ def _fbnet_segments(values: Columns) -> np.ndarray:
     return chain(one["resolution"], one["stem"], stages, 6 * one["width7"], _FBNET_HIDDEN, "hard_swish")
 
 
-_FBNET_V3_B = {
-    "resolution": 224, "stem": 16, "width1": 16, "depth1": 2, "kernel1": 3, "width7": 224, "kernel7": 5,
-    **{f"width{stage + 2}": width for stage, width in enumerate((24, 40, 72, 120, 184))},
-    **{f"depth{stage + 2}": depth for stage, depth in enumerate((4, 5, 5, 6, 6))},
-    **{f"kernels{stage + 2}": kernels for stage, kernels in enumerate(([5, 5], [5, 5], [5, 3], [3, 5], [3, 5]))},
-    **{f"expansion{stage + 2}_first": expansion for stage, expansion in enumerate((4, 5, 5, 5, 6))},
-    **{f"expansion{stage + 2}_rest": expansion for stage, expansion in enumerate((2, 3, 3, 3, 4))},
-}  # fmt: skip
-
 FBNET_V3 = Supernet(
-    "fbnet_v3",
-    _FBNET_DIMENSIONS,
-    FIELDS,
-    _fbnet_segments,
-    InvertedResidualSegments(None, "hard_sigmoid"),
-    map_shape,
-    published={"fbnet_v3_b": PublishedModel(_FBNET_V3_B, 8.60, None, "timm's fbnetv3_b: 8.60 M parameters")},
+    "fbnet_v3", _FBNET_DIMENSIONS, FIELDS, _fbnet_segments, InvertedResidualSegments(None, "hard_sigmoid"), map_shape
 )
 
 

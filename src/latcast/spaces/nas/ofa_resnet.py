@@ -10,7 +10,6 @@ import numpy as np
 
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import bottleneck
-from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import pooled_classifier
 from latcast.spaces.nas.inverted_residuals import beyond_depth, rounded_channels
 from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_shape
@@ -88,18 +87,4 @@ def inactive_blocks(values: Columns) -> dict[str, np.ndarray]:
     return {"expansions": np.concatenate(beyond, axis=1)}
 
 
-RESNET50D = {
-    "resolution": 224, "stem_residual": 1, "stem_widths": [1.0, 1.0], "extra_blocks": [1, 2, 2, 1],
-    "widths": [1.0] * 4, "expansions": [0.25] * sum(MOST_BLOCKS),
-}  # fmt: skip
-
-SUPERNET = Supernet(
-    "ofa_resnet",
-    DIMENSIONS,
-    FIELDS,
-    segments,
-    add_segment,
-    map_shape,
-    inactive_blocks,
-    {"resnet50d": PublishedModel(RESNET50D, 25.58, 4350, "timm's resnet50d: 25.58 M, 4.35 G")},
-)
+SUPERNET = Supernet("ofa_resnet", DIMENSIONS, FIELDS, segments, add_segment, map_shape, inactive_blocks)

@@ -25,15 +25,7 @@ from latcast.spaces.nas.supernet import AT_ONCE, Row, Supernet, radices
 PROBES = 512
 """Random encodings in which single columns are changed to see what they decide."""
 
-SHARED_SEGMENTS = 3
-"""A whole network is built for missing segments where it has at least one in so many of them; otherwise each is built alone
-between its neighbours."""
-
 STRUCTURE_BITS = 20
-STRUCTURE_MASK = (1 << STRUCTURE_BITS) - 1
-
-MOST_DENSE = 1 << 24
-"""Segments times structures squared up to which they are looked up in an array."""
 
 ABSENT = 0
 """Number of a segment that is not there, or that adds no operator."""
@@ -77,9 +69,7 @@ class SegmentKernels:
         self._structure_of = np.zeros(1, dtype=np.int64)
         self._macs, self._parameters = np.zeros(1), np.zeros(1)
         self._in_context: dict[int, int] = {}
-        """Segment, structure before and structure behind, as one number (:func:`_codes`), to the segment in context."""
-        self._dense: np.ndarray | None = np.full((1, 1, 1), ABSENT, dtype=np.int32)
-        """The same as an array by these three, -1 where not yet seen; None where a space has too many structures."""
+        """Segment, structure before and structure behind, as one number (:meth:`_codes`), to the segment in context."""
         self._kernels: list[list[int]] = [[]]
         """For each segment in context its distinct kernels, in execution order; the first has none."""
         self._distinct: dict[str, dict[Configuration, int]] = {}
@@ -97,12 +87,12 @@ class SegmentKernels:
             encodings: (networks, columns); at most :data:`AT_ONCE` at once keep the memory small.
         """
         numbers = self._numbered(encodings)
-        before, behind = self._context(numbers)
-        found = self._known(numbers, before, behind)
-        if (found < 0).any():
-            self._find_missing(numbers, _codes(numbers, before, behind), found)
-            found = self._known(numbers, before, behind)
-        return found
+        distinct, where, inverse = np.unique(self._codes(numbers), return_index=True, return_inverse=True)
+        for code, at in zip(distinct.tolist(), where.tolist(), strict=True):
+            if code and code not in self._in_context:
+                self._keep(code, self._kernels_at(numbers, *divmod(at, numbers.shape[1])))
+        known = [self._in_context[code] if code else ABSENT for code in distinct.tolist()]
+        return np.array(known, dtype=np.int32)[inverse].reshape(numbers.shape)
 
     def table(self, encodings: np.ndarray) -> KernelTable:
         """Return the kernels of networks, those of their graphs without the free ones."""
@@ -186,8 +176,11 @@ class SegmentKernels:
         self._parameters = np.append(self._parameters, graph.parameter_count)
         return number
 
-    def _context(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Structures of the segments before and behind each place, passing over absent ones; 0 at the ends and where absent."""
+    def _codes(self, numbers: np.ndarray) -> np.ndarray:
+        """Segments between structures, each as one number, (places, networks), int64; 0 where absent.
+
+        Absent segments are passed over; at the ends the structure is 0.
+        """
         structures = self._structure_of[numbers]
         before, behind = np.zeros_like(structures), np.zeros_like(structures)
         places = range(len(numbers))
@@ -197,65 +190,23 @@ class SegmentKernels:
                 here = structures[place]
                 target[place] = np.where(here > 0, running, 0)
                 running = np.where(here > 0, here, running)
-        return before, behind
+        return (numbers.astype(np.int64) << 2 * STRUCTURE_BITS) | (before << STRUCTURE_BITS) | behind
 
-    def _known(self, numbers: np.ndarray, before: np.ndarray, behind: np.ndarray) -> np.ndarray:
-        """Segments in context, -1 where not yet seen, (places, networks), int32."""
-        self._make_room()
-        if self._dense is not None:
-            held = self._dense.shape[1]
-            return self._dense.reshape(-1)[(numbers.astype(np.int64) * held + before) * held + behind]
-        distinct, inverse = np.unique(_codes(numbers, before, behind), return_inverse=True)
-        known = [ABSENT if code == 0 else self._in_context.get(code, -1) for code in distinct.tolist()]
-        return np.array(known, dtype=np.int32)[inverse].reshape(numbers.shape)
+    def _kernels_at(self, numbers: np.ndarray, place: int, network: int) -> list[tuple[str, Configuration]]:
+        """Find the kernels that begin in a network's segment at a place, without the free ones.
 
-    def _make_room(self) -> None:
-        """Grow the array for all segments between all structures, or give it up."""
-        structures, rows = len(self._structures) + 1, len(self._rows)
-        if self._dense is None or (structures <= self._dense.shape[1] and rows <= self._dense.shape[0]):
-            return
-        shape = _grown(rows, 1024), _grown(structures, 8), _grown(structures, 8)
-        if np.prod(shape) > MOST_DENSE:
-            self._dense = None
-            return
-        grown = np.full(shape, -1, dtype=np.int32)
-        grown[tuple(slice(0, size) for size in self._dense.shape)] = self._dense
-        grown[ABSENT] = ABSENT
-        self._dense = grown
-
-    def _find_missing(self, numbers: np.ndarray, codes: np.ndarray, found: np.ndarray) -> None:
-        """Find the kernels of segments in contexts not seen before.
-
-        Networks that have many of them are built whole, first; what is left is built between its neighbours.
+        It is built between its neighbours, and with more of those behind as long as the last is taken in whole.
         """
-        places, networks = np.nonzero(found < 0)
-        missing, where = np.unique(codes[places, networks], return_index=True)
-        waiting = dict(zip(missing.tolist(), zip(places[where].tolist(), networks[where].tolist(), strict=True), strict=True))
-        fresh = np.bincount(networks[where])
-        for network in np.argsort(-fresh, kind="stable")[: int((fresh > 0).sum())].tolist():
-            present = np.flatnonzero(numbers[:, network])
-            listed = codes[present, network].tolist()
-            if sum(code in waiting for code in listed) * SHARED_SEGMENTS < len(present):
-                continue
-            kept = _without_repetition(numbers[present, network])
-            chain = self._chain(numbers[present[kept], network].tolist())
-            if not all(chain):
-                # A segment that one before it takes in whole passes on what is fused: how many there are then counts.
-                kept = np.arange(len(present))
-                chain = self._chain(numbers[present, network].tolist())
-            for place, kernels in zip(present[kept].tolist(), chain, strict=True):
-                self._keep(int(codes[place, network]), kernels)
-            for code in listed:
-                waiting.pop(code, None)
-        for code, (place, network) in waiting.items():
-            present = np.flatnonzero(numbers[:, network])
-            at = int(np.searchsorted(present, place))
-            around = present[max(0, at - 1) : at + 2]
-            self._keep(code, self._chain(numbers[around, network].tolist())[min(at, 1)])
+        present = numbers[np.flatnonzero(numbers[:, network]), network].tolist()
+        at = int(np.count_nonzero(numbers[:place, network]))
+        for end in range(at + 2, max(len(present), at + 2) + 1):
+            graph, names = self.supernet.segmented_graph([self._rows[number] for number in present[max(0, at - 1) : end]])
+            kernels = [kernel for kernel in find_kernels(graph, self.rules) if not kernel.free]
+            if any(kernel.name in names[-1] for kernel in kernels):
+                break
+        return [kernel.key for kernel in kernels if kernel.name in names[min(at, 1)]]
 
     def _keep(self, code: int, kernels: Sequence[tuple[str, Configuration]]) -> None:
-        if code in self._in_context:
-            return
         listed = []
         for name, configuration in kernels:
             known = self._distinct.setdefault(name, {})
@@ -264,39 +215,7 @@ class SegmentKernels:
                 self._keys.append((name, len(known) - 1))
             listed.append(known[configuration])
         self._in_context[code] = len(self._kernels)
-        if self._dense is not None:
-            self._dense[code >> 2 * STRUCTURE_BITS, code >> STRUCTURE_BITS & STRUCTURE_MASK, code & STRUCTURE_MASK] = len(
-                self._kernels
-            )
         self._kernels.append(listed)
-
-    def _chain(self, numbers: Sequence[int]) -> list[list[tuple[str, Configuration]]]:
-        """Return the kernels that begin in each segment of a chain, without the free ones."""
-        graph, names = self.supernet.segmented_graph([self._rows[number] for number in numbers])
-        segment_of = {name: segment for segment, listed in enumerate(names) for name in listed}
-        found: list[list[tuple[str, Configuration]]] = [[] for _ in names]
-        for kernel in find_kernels(graph, self.rules):
-            if not kernel.free:
-                found[segment_of[kernel.name]].append(kernel.key)
-        return found
-
-
-def _codes(numbers: np.ndarray, before: np.ndarray, behind: np.ndarray) -> np.ndarray:
-    """Segments between structures, each as one number, int64."""
-    return (numbers.astype(np.int64) << 2 * STRUCTURE_BITS) | (before << STRUCTURE_BITS) | behind
-
-
-def _grown(needed: int, least: int) -> int:
-    """Return the next power of two."""
-    return max(least, 1 << (needed - 1).bit_length())
-
-
-def _without_repetition(numbers: np.ndarray) -> np.ndarray:
-    """Return the places of a chain to build: of more than three equal segments in a row the first, the second and the last."""
-    same = np.concatenate([[False], numbers[1:] == numbers[:-1]])
-    inside = same & np.concatenate([same[1:], [False]])  # equal to the one before and to the one behind
-    again = inside & np.concatenate([[False], inside[:-1]])
-    return np.flatnonzero(~again)
 
 
 def deciding_columns(supernet: Supernet) -> np.ndarray:

@@ -14,7 +14,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Shape
 from latcast.records import Reference
 from latcast.registry import Registry
-from latcast.spaces.catalogue import SUPERNET_TARGETS, PublishedModel
+from latcast.spaces.catalogue import SUPERNET_TARGETS
 from latcast.spaces.families.variants import MOST_FRUITLESS, named_by_content, too_few
 
 Columns = Mapping[str, np.ndarray]
@@ -69,7 +69,6 @@ class Supernet:
         add_segment: Adds one segment behind a tensor.
         entry_shape: Shape of the tensor that a segment reads.
         inactive: Which columns decide nothing (blocks beyond a stage's depth): name to (networks, count) booleans.
-        published: Members as papers print them, by name.
         to_parameters, from_parameters: Where the JSON of a member is not its dimensions by name: from a dictionary of
             dimensions to it, and back.
     """
@@ -81,7 +80,6 @@ class Supernet:
     add_segment: Callable[[GraphBuilder, str, Row], str]
     entry_shape: Callable[[Row], Shape]
     inactive: Callable[[Columns], Mapping[str, np.ndarray]] = field(default=lambda values: {})
-    published: Mapping[str, PublishedModel] = field(default_factory=dict)
     to_parameters: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     from_parameters: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
 

@@ -225,7 +225,13 @@ class TestFiles:
         assert output_files([tmp_path]) == [tmp_path / "results" / "a.txt", tmp_path / "results" / "board" / "b.log"]
 
     def test_a_folder_without_results_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match=r"holds no results: no file \.txt or \.log"):
+        with pytest.raises(DatasetError, match=r"found no file \.txt or \.log; name what a benchmark tool printed"):
+            output_files([tmp_path])
+
+    def test_of_a_kit_that_was_not_run_its_script_is_named(self, tmp_path: Path) -> None:
+        KIT.write(tmp_path)
+
+        with pytest.raises(DatasetError, match=r"results holds no results: .*; run the kit's script on the device first"):
             output_files([tmp_path])
 
 

@@ -122,10 +122,12 @@ def output_files(paths: Iterable[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        folder = path / RESULTS_FOLDER if (path / MANIFEST_FILE).is_file() else path
+        of_kit = (path / MANIFEST_FILE).is_file()
+        folder = path / RESULTS_FOLDER if of_kit else path
         inside = sorted(each for each in folder.rglob("*") if each.suffix in (".txt", ".log") and each.is_file())
         if not inside:
-            raise DatasetError(f"{folder} holds no results: no file .txt or .log")
+            what_to_do = "run the kit's script on the device first" if of_kit else "name what a benchmark tool printed"
+            raise DatasetError(f"{folder} holds no results: found no file .txt or .log; {what_to_do}")
         found += inside
     return found
 

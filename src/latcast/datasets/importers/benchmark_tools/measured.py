@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
 from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
 from latcast.environment import MOMENT
-from latcast.errors import LatcastError, UnknownNameError
+from latcast.errors import LatcastError, ModelError, UnknownNameError
 from latcast.networks import resolve_model
+from latcast.predictors.platform_names import collection_of
 from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, device_name
 from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name
 from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
+from latcast.spaces.catalogue import build, find_model, resized
 from latcast.spaces.catalogue import model as published_model
+from latcast.spaces.named_graphs import find_named, has_named
+from latcast.spaces.published_names import network_called
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
@@ -27,16 +32,31 @@ class NetworkNames:
     def __init__(self, kit: KitManifest | None) -> None:
         self.kit = kit
         self.notes: dict[str, None] = {}
-        self._references: dict[tuple[str, ...], Reference] = {}
+        self._references: dict[tuple[object, ...], Reference] = {}
 
-    def reference(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
-        """Return the network that was run, or raise a DatasetError where none of that name is known."""
-        key = (reader.name, str(section.file), section.header.get("network", ""), timing.network or "")
+    def reference(self, reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Reference:
+        """Return the network that was run on a platform, or raise a DatasetError where none of that name is known."""
+        key = (reader.name, str(section.file), section.header.get("network", ""), timing.network, timing.image, platform.id)
         if key not in self._references:
-            self._references[key] = self._found(reader, section, timing)
+            self._references[key] = self._of_image(self._found(reader, section, timing, platform), timing)
         return self._references[key]
 
-    def _found(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
+    def _of_image(self, found: Reference, timing: Timing) -> Reference:
+        """Return the network for the image that the timing states; where it is not known for that, unchanged, and note it."""
+        if timing.image is None:
+            return found
+        graph = build(found)
+        shape = graph.shape(graph.inputs[0])
+        bare, size = found.name.rpartition("/")[2], "x".join(map(str, timing.image))
+        for each in (found, find_model(bare), network_called(bare, size)) if len(shape) == 4 else ():
+            with suppress(ModelError):
+                if each is not None:
+                    return resized(each, {"": (*shape[:2], *timing.image)})
+        usual = "x".join(map(str, shape[2:]))
+        self.notes[f"{found.name} is not known for images of {size}, which the table states; that of {usual} is taken"] = None
+        return found
+
+    def _found(self, reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Reference:
         names = _names(reader, section, timing)
         if self.kit is not None:
             known = self.kit.references
@@ -49,6 +69,11 @@ class NetworkNames:
         file = _model_file(reader, section, timing, names)
         if file is not None:
             return resolve_model(file)
+        own = collection_of(platform)
+        found = find_named(f"{own}/{names[-1]}") if has_named(own, names[-1]) else None
+        if found is not None:
+            self.notes[f"names of networks that {own} has mean its networks; predict takes them so, too"] = None
+            return found
         try:
             published = published_model(names[-1], as_measured=True)
         except UnknownNameError as problem:
@@ -103,7 +128,7 @@ def tool_measurement(
     """Return the record of a timing, or raise a DatasetError where its network or platform is not the stated one."""
     header = section.header
     where = _checked_platform(reader, section, timing, platform) if platform else _stated_platform(reader, section, timing)
-    reference = networks.reference(reader, section, timing)
+    reference = networks.reference(reader, section, timing, where)
     moment = {"row": f"{section.file.name}:{timing.line.number}", "runs": timing.runs, "figures_ms": dict(timing.figures_ms)}
     told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus", "gpu") if header.get(name)}
     return Measurement(

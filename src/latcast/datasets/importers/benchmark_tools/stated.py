@@ -18,6 +18,10 @@ HEADER = ("model", "latency_ms")
 
 _NETWORK = frozenset(("file", "model", "modelfile", "modelname", "name", "net", "network", "networkname"))
 _PRECISION, _BATCH = frozenset(("dtype", "precision", "quantisation", "quantization")), frozenset(("batch", "batchsize"))
+_IMAGE = frozenset((
+    "image", "imagesize", "imgsize", "imgsz", "input", "inputresolution", "inputshape", "inputsize", "resolution",
+    "weightsorinput",
+))  # fmt: skip
 _CONDITIONS = frozenset((
     "accelerator", "backend", "board", "chip", "computeunit", "delegate", "device", "framework", "hardware", "numthreads",
     "phone", "platform", "processor", "runtime", "soc", "target", "threads", "unit",
@@ -48,18 +52,19 @@ class _Columns(NamedTuple):
     unit_ms: float | None
     precision: str
     batch: str
+    image: str
 
 
 def _columns(headings: Sequence[str]) -> _Columns | None:
     """Return where a table has its networks and latencies; None where it does not have both."""
     latencies = {each: found for each in headings if (found := _latency_column(each)) is not None}
-    network, precision, batch = (
-        next((each for each in headings if _letters(each) in named), "") for named in (_NETWORK, _PRECISION, _BATCH)
+    network, precision, batch, image = (
+        next((each for each in headings if _letters(each) in named), "") for named in (_NETWORK, _PRECISION, _BATCH, _IMAGE)
     )
     if not network or not latencies:
         return None
     latency = min(latencies, key=lambda each: latencies[each][0])
-    return _Columns(network, latency, latencies[latency][1], precision, batch)
+    return _Columns(network, latency, latencies[latency][1], precision, batch, image)
 
 
 def _letters(heading: str) -> str:
@@ -163,6 +168,16 @@ def _objects(found: Any) -> list[Mapping[str, str]]:
     return [{key: "" if value is None else str(value) for key, value in each.items()} for each in found]
 
 
+_SHAPE = re.compile(r"(?:1 ?[x×,*] ?)?(?:3 ?[x×,*] ?)?(\d{2,5})(?: ?[x×,*] ?(\d{2,5}))?(?: ?[x×,*] ?3)?(?: ?(?:px|pixels))?")
+"""Sides of an image of three channels, channels first or last."""
+
+
+def _sides(text: str) -> tuple[int, int] | None:
+    """Return the height and width of an image; None where a text says another thing."""
+    found = _SHAPE.fullmatch(text.strip("()[] ").lower())
+    return (int(found[1]), int(found[2] or found[1])) if found else None
+
+
 _Row = TypeVar("_Row")
 
 
@@ -178,7 +193,7 @@ def _timings(
         line, row = part[0], read(part[1])
         if not any(row.values()):
             return None
-        network, text, precision, batch = (
+        network, text, precision, batch, image = (
             row.get(name, "").strip("*` ") if name else "" for name in (*columns[:2], *columns[3:])
         )
         if not network or not text:
@@ -203,7 +218,8 @@ def _timings(
         unit_ms = _UNITS.get(unit) if unit else columns.unit_ms
         number = positive(section, line, "the latency", value["number"], scale=unit_ms or 1.0)
         how = AS_STATED if unit_ms == 1 else f"{AS_STATED}, converted"
-        return Timing(network, line, number if unit_ms else 1e3 / number, how, precision=PRECISIONS.get(precision.lower()))
+        latency_ms, precise = number if unit_ms else 1e3 / number, PRECISIONS.get(precision.lower())
+        return Timing(network, line, latency_ms, how, precision=precise, image=_sides(image))
 
     found = [each for each in read_all([(row[0], row) for row in rows], timing) if each is not None]
     if not found:

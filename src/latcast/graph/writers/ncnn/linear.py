@@ -89,6 +89,22 @@ def along(values: tuple[int, ...], *numbers: int) -> dict[int, ParamValue]:
     return dict(zip(numbers, reversed(values), strict=False))
 
 
+def _convolution_params(affine: Affine, dilations: Shape, strides: Shape, pads: Shape, groups: int) -> dict[int, ParamValue]:
+    """Return what all kinds of convolutions are told."""
+    rank = len(strides)
+    return {
+        0: affine.weight.shape[0],
+        **along(affine.weight.shape[2:], 1, 11),
+        **along(dilations, 2, 12),
+        **along(strides, 3, 13),
+        **along(pads[:rank], 4, 14),
+        **along(pads[rank:], 15, 16),
+        5: int(affine.bias is not None),
+        6: affine.weight.size,
+        **({7: groups} if groups > 1 else {}),
+    }
+
+
 @lowers("Conv")
 def lower_conv(ctx: Lowering, node: Node) -> None:
     """Convolution, ConvolutionDepthWise (any grouped one) and their 1D forms; a 1x1 on a pooled vector is an InnerProduct.
@@ -114,18 +130,7 @@ def lower_conv(ctx: Lowering, node: Node) -> None:
         write_inner_product(ctx, affine, source, node.inputs[0])
         return
     output = ctx.shape(affine.output)
-    params: dict[int, ParamValue] = {
-        0: weight.shape[0],
-        **along(kernel, 1, 11),
-        **along(dilations, 2, 12),
-        **along(strides, 3, 13),
-        **along(pads[:rank], 4, 14),
-        **along(pads[rank:], 15, 16),
-        5: int(affine.bias is not None),
-        6: weight.size,
-    }
-    if groups > 1:
-        params[7] = groups
+    params = _convolution_params(affine, dilations, strides, pads, groups)
     pad_value = node.real("pad_value")
     if pad_value:
         params[18] = pad_value
@@ -155,19 +160,8 @@ def lower_conv_transpose(ctx: Lowering, node: Node) -> None:
     affine.absorb_batch_norm(ctx)
     affine.absorb_activation(ctx)
     pads, extra = node.integers("pads", (0,) * 4), node.integers("output_padding", (0, 0))
-    params: dict[int, ParamValue] = {
-        0: outputs,
-        **along(kernel, 1, 11),
-        **along(node.integers("dilations", (1, 1)), 2, 12),
-        **along(node.integers("strides", (1, 1)), 3, 13),
-        **along(pads[:2], 4, 14),
-        **along(pads[2:], 15, 16),
-        **along(extra, 18, 19),
-        5: int(affine.bias is not None),
-        6: given.size,
-    }
-    if groups > 1:
-        params[7] = groups
+    dilations, strides = (node.integers(name, (1, 1)) for name in ("dilations", "strides"))
+    params = _convolution_params(affine, dilations, strides, pads, groups) | along(extra, 18, 19)
     kind = "Deconvolution" if groups == 1 else "DeconvolutionDepthWise"
     bottom = ctx.shaped(node.inputs[0], ctx.shape(node.inputs[0])[1:])
     data = [tagged(affine.weight), *affine.bias_data()]

@@ -266,32 +266,29 @@ def depth_and_space(writer: GraphWriter, step: Step) -> None:
         writer.finish("RESHAPE", (moved, target), step, CHANNELS_LAST)
 
 
-_PLACEMENTS: tuple[dict[str, bool], ...] = ({}, {"half_pixel_centers": True}, {"align_corners": True})
+_PLACEMENTS: Mapping[str, dict[str, bool]] = {
+    "asymmetric": {}, "half_pixel": {"half_pixel_centers": True}, "align_corners": {"align_corners": True},
+}  # fmt: skip
+"""Placements that TFLite has, as ONNX names them (coordinate_transformation_mode), with its options for them."""
 
 
 @emits("Resize", "Upsample")
 def resize(writer: GraphWriter, step: Step) -> None:
-    """RESIZE_NEAREST_NEIGHBOR or RESIZE_BILINEAR."""
+    """RESIZE_NEAREST_NEIGHBOR or RESIZE_BILINEAR, with options that sample where the graph does."""
     x, out = writer.shape(step.inputs[0]), writer.shape(step.output)
     mode = step.node.text("mode", "nearest")
     placement = step.node.text("coordinate_transformation_mode", "half_pixel" if step.op_type == "Resize" else "asymmetric")
     if len(x) != 4 or x[:2] != out[:2] or mode not in ("nearest", "linear"):
         raise unsupported(step.node, f"mode '{mode}' from {list(x)} to {list(out)}; images are resized nearest or linear")
     rounding = step.node.text("nearest_mode", "round_prefer_floor" if step.op_type == "Resize" else "floor")
-    wanted = [_onnx_samples(x[a], out[a], placement, step) for a in (2, 3)]
-    for options in _PLACEMENTS:
-        found = [_tflite_samples(x[a], out[a], **options) for a in (2, 3)]
-        if mode == "nearest":
-            same = all(
-                np.array_equal(_onnx_nearest(w, size, rounding, step), _tflite_nearest(f, size, **options))
-                for w, f, size in zip(wanted, found, x[2:], strict=True)
-            )
-        else:
-            same = all(
-                np.allclose(np.clip(w, 0, size - 1), np.clip(f, 0, size - 1), atol=1e-4)
-                for w, f, size in zip(wanted, found, x[2:], strict=True)
-            )
-        if same:
+    axes = list(zip(x[2:], out[2:], strict=True))
+    ours = rounding if mode == "nearest" else ""
+    for name, options in _PLACEMENTS.items():
+        theirs = ("round_prefer_ceil" if options else "floor") if ours else ""
+        if all(
+            np.allclose(_sampled(*sizes, placement, ours, step), _sampled(*sizes, name, theirs, step), atol=1e-4)
+            for sizes in axes
+        ):
             size = writer.indices(out[2:], f"{step.output}/size")
             builtin = "RESIZE_NEAREST_NEIGHBOR" if mode == "nearest" else "RESIZE_BILINEAR"
             writer.finish(builtin, (writer.operand(step.inputs[0], CHANNELS_LAST), size), step, CHANNELS_LAST, **options)
@@ -299,8 +296,8 @@ def resize(writer: GraphWriter, step: Step) -> None:
     raise unsupported(step.node, f"'{placement}' with '{rounding}' from {list(x)} to {list(out)} samples where TFLite does not")
 
 
-def _onnx_samples(size: int, resized: int, placement: str, step: Step) -> np.ndarray:
-    """Return the places in the source of the output's samples (ONNX Resize, coordinate_transformation_mode)."""
+def _samples(size: int, resized: int, placement: str, step: Step) -> np.ndarray:
+    """Return the places in the source of the output's samples."""
     at = np.arange(resized, dtype=np.float64)
     scale = size / resized
     if placement == "asymmetric":
@@ -312,26 +309,13 @@ def _onnx_samples(size: int, resized: int, placement: str, step: Step) -> np.nda
     raise unsupported(step.node, f"coordinate_transformation_mode '{placement}'")
 
 
-def _tflite_samples(size: int, resized: int, *, half_pixel_centers: bool = False, align_corners: bool = False) -> np.ndarray:
-    at = np.arange(resized, dtype=np.float64)
-    if align_corners and resized > 1:
-        return at * ((size - 1) / (resized - 1))
-    return (at + 0.5) * (size / resized) - 0.5 if half_pixel_centers else at * (size / resized)
-
-
-def _onnx_nearest(samples: np.ndarray, size: int, rounding: str, step: Step) -> np.ndarray:
+def _sampled(size: int, resized: int, placement: str, rounding: str, step: Step) -> np.ndarray:
+    """Return the places that are read, whole ones by a rule of rounding and others without."""
+    samples = _samples(size, resized, placement, step)
     rules = {
-        "floor": np.floor(samples), "ceil": np.ceil(samples), "round_prefer_floor": np.ceil(samples - 0.5),
+        "": samples, "floor": np.floor(samples), "ceil": np.ceil(samples), "round_prefer_floor": np.ceil(samples - 0.5),
         "round_prefer_ceil": np.floor(samples + 0.5),
     }  # fmt: skip
     if rounding not in rules:
         raise unsupported(step.node, f"nearest_mode '{rounding}'")
     return np.clip(rules[rounding], 0, size - 1)
-
-
-def _tflite_nearest(
-    samples: np.ndarray, size: int, *, half_pixel_centers: bool = False, align_corners: bool = False
-) -> np.ndarray:
-    if half_pixel_centers or align_corners:
-        samples = samples + 0.5
-    return np.clip(np.floor(samples), 0, size - 1)
