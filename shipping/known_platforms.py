@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from latcast.chips.chip_names import chip_of, silicon
+from latcast.chips.chip_table import chips
 from latcast.datasets.importers import IMPORTERS
-from latcast.devices.covariates import RULES, USUAL, covariates_of, kind_of
+from latcast.devices.covariates import RULES, covariates_of, kind_of
 from latcast.devices.device_model import KINDS, KnownPlatform
 from latcast.environment import MOMENT
 from latcast.errors import LatcastError
@@ -139,11 +140,11 @@ LEAST_FLOPS, PEAKS = 5e8, 4.0
 
 def _impossible(platform: KnownPlatform, flops: np.ndarray, log_ms: np.ndarray) -> bool:
     """Return whether a GPU would be several times as fast as its peak, as with drivers that return early."""
-    log2_peak = platform.covariates.get("gpu log2_gpu_gflops")
-    if log2_peak is None:
+    chip = chips().get(platform.silicon)
+    if platform.kind != "gpu" or chip is None or chip.gpu_gflops is None:
         return False
     gflops = flops / np.exp(log_ms) * 1e-6
-    return bool((gflops[flops > LEAST_FLOPS] > PEAKS * 2 ** (log2_peak + USUAL["log2_gpu_gflops"])).any())
+    return bool((gflops[flops > LEAST_FLOPS] > PEAKS * chip.gpu_gflops).any())
 
 
 def _described(source: str, item: Measurement) -> KnownPlatform:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latcast.devices.covariates import USUAL, covariates_of, kind_of, network_kernels
+from latcast.devices.covariates import FACTS, USUAL, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import INTERCEPT
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError
@@ -99,6 +99,29 @@ def test_the_peak_is_that_of_the_threads_up_to_sixteen(unit: str, threads: float
     core = found["cpu log2_fma_bits"] + USUAL["log2_fma_bits"] + found["cpu log2_ghz"] + USUAL["log2_ghz"]
     assert core == pytest.approx(math.log2(512 * 4.9))
     assert found["cpu log2_peak"] == pytest.approx(core + peak_threads - USUAL["log2_peak"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "fact", "line"),
+    [
+        ("gpu", "gpu/fp16", "gpu log2_gpu_gflops", ["apple-a12", "apple-a15", "apple-a16", "apple-a19"]),
+        ("gpu", "gpu/fp16", "gpu log2_gpu_gflops", ["sdm845", "sm8250", "sm8550", "sm8750"]),
+        ("npu", "npu/int8", "npu log2_tops", ["exynos2100", "exynos2400", "exynos2500"]),
+    ],
+)
+def test_a_fact_that_is_not_known_rises_along_a_line_of_chips(kind: str, unit: str, fact: str, line: list[str]) -> None:
+    found = [covariates_of(Platform.parse(f"{chip}/tflite-2.10/{unit}"), kind)[fact] for chip in line]
+
+    assert found == sorted(found)
+    assert found[-1] > found[0] + 0.5
+
+
+def test_known_facts_are_kept_where_others_are_filled_in() -> None:
+    found = covariates_of(Platform.parse("apple-a16/tflite-2.10/gpu/fp16"), "gpu")
+
+    assert found["gpu log2_bandwidth_gb_s"] == pytest.approx(math.log2(51.2) - USUAL["log2_bandwidth_gb_s"])
+    assert found["gpu log2_gpu_fma"] == pytest.approx(math.log2(5 * 128) - USUAL["log2_gpu_fma"])
+    assert {f"gpu {name}" for name in FACTS["gpu"]} <= set(found)
 
 
 def test_a_chip_that_is_not_known_is_as_the_usual_one() -> None:

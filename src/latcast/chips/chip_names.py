@@ -260,25 +260,26 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
     ``unit``, of the platform id, names the cores (``1small``, ``cpu4+little``); empty means the fastest.
 
     Returns:
-        For all kinds ``year`` (since 2018, in units of 5 years) and ``log2_bandwidth_gb_s``. For a CPU ``log2_ghz``,
+        For all kinds ``year`` (since 2018, in units of 5 years), ``log2_bandwidth_gb_s`` and the CPU's ``log2_ghz``. For a CPU
         ``log2_cluster_cores``, ``log2_cores`` (of all clusters), ``log2_simd_bits``, ``log2_fma_bits``, ``out_of_order``, a flag
         for each of neon, fp16, dotprod, i8mm, sve, avx2, avx512, vnni and amx, and ``core=`` with the core's design. For a GPU
-        ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family (vendors count cores differently); for an NPU
-        ``log2_tops``, ``npu=`` with its family and ``memory=``. Names with ``=`` are 1 where they hold, and absent elsewhere.
+        ``log2_gpu_fma`` (a cycle), ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family (vendors count cores
+        differently); for an NPU ``log2_tops``, ``npu=`` with its family and ``memory=``. Names with ``=`` are 1 where they hold,
+        and absent elsewhere.
 
     Raises:
         LatcastError: No such kind.
     """
     _check_kind(unit_kind)
+    cluster = chip.cluster(unit)
     found: dict[str, float | None] = {
         "year": None if chip.year is None else (chip.year - 2018) / 5,
         "log2_bandwidth_gb_s": _log2(chip.bandwidth_gb_s),
+        "log2_ghz": _log2(cluster.ghz if cluster else None),
     }
-    cluster = chip.cluster(unit)
     if unit_kind == "cpu" and cluster is not None:
         counts = [each.cores for each in chip.cpu]
         found |= {
-            "log2_ghz": _log2(cluster.ghz),
             "log2_cluster_cores": _log2(cluster.cores),
             "log2_cores": _log2(sum(count or 0 for count in counts)) if all(counts) else None,
             "log2_simd_bits": _log2(cluster.simd_bits),
@@ -289,6 +290,7 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
         }
     elif unit_kind == "gpu" and chip.gpu:
         found |= {
+            "log2_gpu_fma": _log2(chip.gpu_fma),
             "log2_gpu_ghz": _log2(None if chip.gpu_mhz is None else chip.gpu_mhz / 1000),
             "log2_gpu_gflops": _log2(chip.gpu_gflops),
             f"gpu={chip.gpu_family}": 1.0,

@@ -3,7 +3,8 @@
 ``chips.json`` holds it, a line an entry, sorted: CPU clusters, GPU, NPU, memory. The facts are those of vendors' specification
 pages, product briefs and datasheets, named in ``source``; unknown ones are absent, never guessed. Clocks are the highest that the
 vendor states. ``npu_tops`` is the vendor's own figure for int8, not comparable across vendors. ``fma_bits`` of a core follow from
-the vendor's optimisation guide, or else from published measurements of its peak.
+the vendor's optimisation guide, or else from published measurements of its peak; ``fma_per_core`` of Apple's GPUs from published
+counts of their arithmetic units.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Chip:
         ram_gb: Sizes of memory that a graphics card, or a computer of Apple's with this chip, is sold with.
         gpu, gpu_family: Name, and its architecture, "adreno6xx".
         gpu_cores: The vendor's count: shader cores, compute units, CUDA cores.
-        gpu_mhz, gpu_gflops: Highest clock, and peak in fp32; where the vendor states the arithmetic of a core and not of the
-            chip, cores x clock x 2 ``fma_per_core`` of the file.
+        gpu_mhz, gpu_fma, gpu_gflops: Highest clock, fused multiply-adds a cycle, and peak in fp32; of the last two one follows
+            from the other and the clock, or the arithmetic from the cores and ``fma_per_core`` of the file.
         npu, npu_family: Class, "hexagon-v66" (or the family), and family, "hexagon".
         npu_tops: Peak in int8.
         source: Source of the facts.
@@ -90,6 +91,7 @@ class Chip:
     gpu_family: str | None = None
     gpu_cores: int | None = None
     gpu_mhz: float | None = None
+    gpu_fma: float | None = None
     gpu_gflops: float | None = None
     npu: str | None = None
     npu_family: str | None = None
@@ -192,8 +194,10 @@ def chips() -> Mapping[str, Chip]:
         cpu = tuple(cluster(*each) for each in known.get("cpu", ()))
         gpu = gpus.get(known.get("gpu"), {})
         derived = {"gpu_family": gpu.get("family"), "npu_family": npus.get(known.get("npu"))}
-        if "fma_per_core" in gpu and "gpu_cores" in known and "gpu_mhz" in known:
-            derived["gpu_gflops"] = 2e-3 * gpu["fma_per_core"] * known["gpu_cores"] * known["gpu_mhz"]
+        mhz, gflops = known.get("gpu_mhz"), known.get("gpu_gflops")
+        fma = gpu["fma_per_core"] * known["gpu_cores"] if "fma_per_core" in gpu and "gpu_cores" in known else None
+        derived["gpu_fma"] = fma or (gflops and mhz and gflops / mhz / 2e-3)
+        derived["gpu_gflops"] = fma and mhz and 2e-3 * fma * mhz
         return Chip(name, **{"die": name, **derived, **_listed(known, "aliases", "ram_gb"), "cpu": cpu})
 
     return _Made(data["chips"], chip)

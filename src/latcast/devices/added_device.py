@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of, nearest, vendor_of
+from latcast.chips.chip_names import chip_of, facts, nearest, vendor_of
 from latcast.chips.chip_table import Chip, chips
 from latcast.chips.name_matching import joined
-from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
+from latcast.devices.covariates import FACTS, RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
 from latcast.devices.known_rows import Twin, most_like
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
@@ -246,6 +246,10 @@ def _warnings(
             f"nothing was measured on this device: {like}, the interval is that of what is known of "
             + (f"the chip {called}" if called else f"any {kind} (its chip is not in the table; name it with --chip)")
         )
+        if chip is not None:
+            known = facts(chip, kind).keys() | (set() if chip.cpu else {"log2_ghz"})
+            if estimated := [fact for name, fact in FACTS[kind].items() if name not in known]:
+                found.append(f"not known of it, and estimated from chips that are alike: {', '.join(estimated)}")
     many = len(misfits) >= FEWEST_MISFITS and len(misfits) > UNLIKE_SHARE * measured
     if measured and (many or (scale > UNLIKE_SCALE and not misfits)):
         found.append("the device is unlike all known ones, which makes its intervals wider; more measured networks narrow them")

@@ -26,12 +26,18 @@ RULES = "tflite"
 
 USUAL: Mapping[str, float] = {
     "year": 0.0, "log2_bandwidth_gb_s": 5.0, "log2_ghz": 1.2, "log2_cluster_cores": 2.0, "log2_cores": 3.0, "log2_simd_bits": 7.0,
-    "log2_fma_bits": 8.0, "log2_peak": 11.2, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
+    "log2_fma_bits": 8.0, "log2_peak": 11.2, "log2_gpu_fma": 9.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
 }  # fmt: skip
-"""About the middle of each fact: a GPU's or NPU's fact that is not known counts as the usual one."""
+"""About the middle of each fact."""
 
-CPU_FACTS = ("year", "log2_bandwidth_gb_s", "log2_ghz", "log2_cores", "log2_simd_bits", "log2_fma_bits")
-"""What is filled in where it is not known of a CPU."""
+_OF_ANY = {"year": "year", "log2_bandwidth_gb_s": "memory bandwidth", "log2_ghz": "CPU clock"}
+
+FACTS: Mapping[str, Mapping[str, str]] = {
+    "cpu": {**_OF_ANY, "log2_cores": "cores", "log2_simd_bits": "width of vectors", "log2_fma_bits": "arithmetic of a core"},
+    "gpu": {**_OF_ANY, "log2_gpu_fma": "arithmetic a cycle", "log2_gpu_ghz": "clock", "log2_gpu_gflops": "peak"},
+    "npu": {**_OF_ANY, "log2_tops": "TOPS"},
+}
+"""Kind of unit to the facts that are filled in where they are not known, and what they are called."""
 
 ONE_THREAD = "xnnpack"
 """A library that computes in one thread unless it is told a number; others take all cores."""
@@ -39,7 +45,7 @@ ONE_THREAD = "xnnpack"
 LOG2_MOST_THREADS = 4.0
 """Logarithm of the threads, 16, beyond which more hardly shorten the latency of one image."""
 
-INTERCEPT_RIDGE, FACT_RIDGE, DESIGN_RIDGE = 1e-3, 0.3, 2.0
+INTERCEPT_RIDGE, FACT_RIDGE, TRAIT_RIDGE = 1e-3, 0.3, 2.0
 """Chips without an effect that each counts as when facts are filled in."""
 
 
@@ -70,8 +76,7 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
     route = _route(platform, runtime, chip) if kind == "npu" else ""
     runtime = f"{runtime} {route}" if route else runtime
     found = {INTERCEPT: 1.0, f"kind {kind}": 1.0, f"runtime {runtime}": 1.0, f"precision {kind} {platform.precision}": 1.0}
-    known = facts(chip, kind, platform.unit) if chip is not None else {}
-    known = filled_in(known) if known and kind == "cpu" else known
+    known = filled_in(chip, kind, platform.unit) if chip is not None else {}
     for name, value in known.items():
         found[f"{kind} {name}"] = value - USUAL.get(name, 0.0)
     if kind == "cpu":
@@ -98,34 +103,46 @@ def _route(platform: Platform, runtime: str, chip: Chip | None) -> str:
     return said or (ROUTES.get(runtime, "") if runtime != "tflite" else "")
 
 
-def filled_in(known: Mapping[str, float]) -> Mapping[str, float]:
-    """Add the facts that are not known of a CPU: what chips with its other facts, and with its core's design, have."""
-    given = tuple(name for name in CPU_FACTS if name in known)
+def filled_in(chip: Chip, kind: str, unit: str = "") -> Mapping[str, float]:
+    """Return the facts of a chip's unit, those of :data:`FACTS` that are not known as chips alike in the others have them.
+
+    Alike in the known facts, and in the vendor, the core's design, and the family and kind of memory.
+
+    Args:
+        chip, kind, unit: As for :func:`latcast.chips.chip_names.facts`.
+    """
+    known = facts(chip, kind, unit)
+    given = tuple(name for name in FACTS[kind] if name in known)
     found = dict(known)
-    for name in CPU_FACTS:
+    for name in FACTS[kind]:
         if name not in known:
-            designs, effects = _effects_on(name, given)
-            found[name] = float(_row(known, given, designs) @ effects)
+            traits, effects = _effects_on(name, kind, given)
+            found[name] = float(_row(chip, known, given, traits) @ effects)
     return found
 
 
-def _row(known: Mapping[str, float], given: Sequence[str], designs: Sequence[str]) -> np.ndarray:
-    return np.array([1.0, *(known[name] for name in given), *(known.get(name, 0.0) for name in designs)])
+def _row(chip: Chip, known: Mapping[str, float], given: Sequence[str], traits: Sequence[str]) -> np.ndarray:
+    own = _traits(chip, known)
+    return np.array([1.0, *(known[name] for name in given), *(float(name in own) for name in traits)])
+
+
+def _traits(chip: Chip, known: Mapping[str, float]) -> set[str]:
+    return {f"vendor={chip.vendor}", *(name for name in known if "=" in name)}
 
 
 @cache
-def _effects_on(fact: str, given: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Regress a fact of the table's CPUs on others and on the cores' designs; return the designs, and the effects of all."""
-    listed = [known for known in map(_cpu_facts, chips().values()) if fact in known and all(name in known for name in given)]
-    designs = tuple(sorted({name for known in listed for name in known if name.startswith("core=")}))
-    rows = np.array([_row(known, given, designs) for known in listed])
-    ridge = np.diag([INTERCEPT_RIDGE, *[FACT_RIDGE] * len(given), *[DESIGN_RIDGE] * len(designs)])
-    return designs, np.linalg.solve(rows.T @ rows + ridge, rows.T @ np.array([known[fact] for known in listed]))
+def _effects_on(fact: str, kind: str, given: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Regress a fact of the table's units of a kind on others and on traits; return the traits, and the effects of all."""
+    listed = [(chip, known) for chip, known in _facts_of(kind) if fact in known and all(name in known for name in given)]
+    traits = tuple(sorted(set().union(*(_traits(chip, known) for chip, known in listed))))
+    rows = np.array([_row(chip, known, given, traits) for chip, known in listed])
+    ridge = np.diag([INTERCEPT_RIDGE, *[FACT_RIDGE] * len(given), *[TRAIT_RIDGE] * len(traits)])
+    return traits, np.linalg.solve(rows.T @ rows + ridge, rows.T @ np.array([known[fact] for _, known in listed]))
 
 
 @cache
-def _cpu_facts(chip: Chip) -> Mapping[str, float]:
-    return facts(chip, "cpu") if chip.cpu else {}
+def _facts_of(kind: str) -> list[tuple[Chip, Mapping[str, float]]]:
+    return [(chip, facts(chip, kind)) for chip in chips().values() if getattr(chip, kind)]
 
 
 def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:
