@@ -82,6 +82,13 @@ def test_a_value_that_the_others_contradict_is_named_and_barely_counts(added: Ne
     assert found.predictor.predict(graph).latency_ms == pytest.approx(added.predictor.predict(graph).latency_ms, rel=0.1)
 
 
+def test_one_wild_value_does_not_hide_what_the_device_is_like(added: NewDevice) -> None:
+    found = add_device(PLATFORM, measured(wild={8: 10.0}), fitted())
+
+    before = max(each.deviation or 0.0 for each in added.nearest)
+    assert max(each.deviation or 9.0 for each in found.nearest) < 2 * before < 0.7  # that of all eight is above ln(10) / 8 ** 0.5
+
+
 def test_nothing_measured_is_a_wide_interval_and_is_said() -> None:
     found = add_device(PLATFORM, MeasuredNetworks(()), fitted())
 

@@ -33,7 +33,7 @@ def test_a_device_whose_chip_is_known_is_predicted_from_it_and_says_so() -> None
 def test_facts_that_are_not_known_of_a_chip_are_named() -> None:
     [iphone], [card] = predictors_of("iPhone 17 Pro gpu"), predictors_of("RTX 4090 gpu")
 
-    assert "estimated from chips that are alike: memory bandwidth, clock, peak;" in iphone.card["warning"]
+    assert "estimated from chips that are alike: memory bandwidth, GPU clock, GPU peak, TOPS;" in iphone.card["warning"]
     assert "estimated" not in card.card["warning"]
 
 

@@ -246,16 +246,21 @@ def _warnings(
             f"nothing was measured on this device: {like}, the interval is that of what is known of "
             + (f"the chip {called}" if called else f"any {kind} (its chip is not in the table; name it with --chip)")
         )
-        if chip is not None:
-            known = facts(chip, kind).keys() | (set() if chip.cpu else {"log2_ghz"})
-            if estimated := [fact for name, fact in FACTS[kind].items() if name not in known]:
-                found.append(f"not known of it, and estimated from chips that are alike: {', '.join(estimated)}")
+        if chip is not None and (estimated := _not_known_of(chip)):
+            found.append(f"not known of it, and estimated from chips that are alike: {', '.join(estimated)}")
     many = len(misfits) >= FEWEST_MISFITS and len(misfits) > UNLIKE_SHARE * measured
     if measured and (many or (scale > UNLIKE_SCALE and not misfits)):
         found.append("the device is unlike all known ones, which makes its intervals wider; more measured networks narrow them")
     elif misfits:
         found.append(f"counted for little, as the others contradict it: {'; '.join(map(str, misfits))}")
     return found
+
+
+def _not_known_of(chip: Chip) -> list[str]:
+    """Return what the facts are called that are filled in of any of a chip's units: one warning is right for all."""
+    units = [kind for kind in FACTS if getattr(chip, kind)]
+    called = [words for kind in units for name, words in FACTS[kind].items() if name not in facts(chip, kind)]
+    return [words for words in dict.fromkeys(called) if chip.cpu or words != "CPU clock"]
 
 
 def typical_interval(model: DeviceModel, forecast: DeviceForecast, kind: str) -> Interval:

@@ -34,7 +34,7 @@ _OF_ANY = {"year": "year", "log2_bandwidth_gb_s": "memory bandwidth", "log2_ghz"
 
 FACTS: Mapping[str, Mapping[str, str]] = {
     "cpu": {**_OF_ANY, "log2_cores": "cores", "log2_simd_bits": "width of vectors", "log2_fma_bits": "arithmetic of a core"},
-    "gpu": {**_OF_ANY, "log2_gpu_fma": "arithmetic a cycle", "log2_gpu_ghz": "clock", "log2_gpu_gflops": "peak"},
+    "gpu": {**_OF_ANY, "log2_gpu_fma": "GPU arithmetic a cycle", "log2_gpu_ghz": "GPU clock", "log2_gpu_gflops": "GPU peak"},
     "npu": {**_OF_ANY, "log2_tops": "TOPS"},
 }
 """Kind of unit to the facts that are filled in where they are not known, and what they are called."""

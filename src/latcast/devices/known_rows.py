@@ -43,6 +43,9 @@ SHAPE, SCALE = 1.0, 0.5
 CONTRADICTED = 2.5
 """Deviations beyond which a measured network that the others contradict counts less: it may be a slip."""
 
+FOUR_FIFTHS, DEVIATIONS_OF_FOUR_FIFTHS = 0.8, 1.28
+"""Part of the measured networks by which the likeness to a platform is judged, and within how many deviations that many lie."""
+
 LEVEL_VARIANCE, OWN_VARIANCE = 2.0, 0.0025
 """Variance of a device's level, and of what is a device's own in one network (8 %), in logarithms."""
 
@@ -60,8 +63,8 @@ class Twin:
     Attributes:
         platform: Its id.
         factor: How many times slower the device is; None where nothing was measured.
-        deviation: Standard deviation of the logarithms of measured over its latencies, after the factor; None where nothing was
-            measured.
+        deviation: Standard deviation of the logarithms of measured over its latencies, after the factor, by the four fifths that
+            deviate least; None where nothing was measured.
         same_chip: Whether it is the same silicon.
     """
 
@@ -151,8 +154,10 @@ def most_like(
     for row in np.argsort(-weight, kind="stable")[:count].tolist():
         known = model.platforms[model.rows_of_kind[kind][row]]
         apart = log_ms - found.seen[row]
+        factor = np.median(apart)
+        deviation = float(np.quantile(np.abs(apart - factor), FOUR_FIFTHS) / DEVIATIONS_OF_FOUR_FIFTHS)
         same_chip = bool(silicon) and known.silicon == silicon
-        listed.append(Twin(known.name, float(np.exp(np.median(apart))), float(apart.std()), same_chip))
+        listed.append(Twin(known.name, float(np.exp(factor)), deviation, same_chip))
     return listed
 
 
