@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
@@ -28,15 +26,6 @@ def test_json_holds_one_object_a_configuration_by_the_names_of_its_fields(latcas
     rows = [tuple(row[name] for name in FIELDS) for row in document["configurations"]]
     assert len(set(rows)) == 5
     assert all(space.contains(row) for row in rows)
-
-
-def test_csv_has_a_column_a_field_and_holds_the_same(latcast: Latcast) -> None:
-    arguments = ("data", "sample", "depthwise_conv", "-n", 4, "--sampler", "random")
-
-    head, *rows = csv.reader(io.StringIO(latcast(*arguments, "--csv").out))
-
-    assert tuple(head) == FIELDS
-    assert [dict(zip(head, map(int, row), strict=True)) for row in rows] == latcast(*arguments, "--json").json["configurations"]
 
 
 def test_a_table_has_the_fields_as_its_head(latcast: Latcast) -> None:

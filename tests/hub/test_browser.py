@@ -11,7 +11,7 @@ import pytest
 
 from latcast.errors import HubError
 from latcast.hub import browser
-from latcast.hub.browser import VERSION, WASM_FILES, WEBGPU_FILES, fetch_assets, find_assets
+from latcast.hub.browser import FILES, VERSION, fetch_assets, find_assets
 
 
 @pytest.fixture(autouse=True)
@@ -29,41 +29,32 @@ def package(path: Path, names: tuple[str, ...]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("webgpu", [True, False])
-def test_fetched_assets_are_found(tmp_path: Path, webgpu: bool) -> None:
-    fetched = fetch_assets(webgpu=webgpu, package_file=package(tmp_path / "p.tgz", WASM_FILES + WEBGPU_FILES))
+def test_fetched_assets_are_found(tmp_path: Path) -> None:
+    folder = fetch_assets(package_file=package(tmp_path / "p.tgz", FILES))
 
-    assert find_assets() == fetched
-    assert fetched.webgpu is webgpu
-    for name in WASM_FILES:
-        file = fetched.file(name)
-        assert file is not None
-        assert gzip.decompress(file.read_bytes()) == name.encode()
-    assert (fetched.file(WEBGPU_FILES[0]) is not None) is webgpu
-    assert fetched.file("../../etc/passwd") is None
+    assert find_assets() == folder
+    for name in FILES:
+        assert gzip.decompress((folder / f"{name}.gz").read_bytes()) == name.encode()
 
 
 def test_packaged_assets_come_first(tmp_path: Path) -> None:
-    archive = package(tmp_path / "p.tgz", WASM_FILES)
-    fetch_assets(webgpu=False, package_file=archive)
-    fetch_assets(browser.PACKAGED, webgpu=False, package_file=archive)
+    archive = package(tmp_path / "p.tgz", FILES)
+    fetch_assets(package_file=archive)
+    fetch_assets(browser.PACKAGED, package_file=archive)
 
-    found = find_assets()
-
-    assert found is not None
-    assert found.folder == browser.PACKAGED
+    assert find_assets() == browser.PACKAGED
 
 
 def test_another_version_does_not_count(tmp_path: Path) -> None:
-    fetched = fetch_assets(webgpu=False, package_file=package(tmp_path / "p.tgz", WASM_FILES))
-    (fetched.folder / "VERSION").write_text("0.0.1")
+    folder = fetch_assets(package_file=package(tmp_path / "p.tgz", FILES))
+    (folder / "VERSION").write_text("0.0.1")
 
     assert find_assets() is None
 
 
 def test_a_package_without_the_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HubError, match=f"does not hold what onnxruntime-web {VERSION} should"):
-        fetch_assets(package_file=package(tmp_path / "p.tgz", WASM_FILES[:1]))
+        fetch_assets(package_file=package(tmp_path / "p.tgz", FILES[:1]))
     assert find_assets() is None
 
 

@@ -55,7 +55,7 @@ def test_a_snapshot_is_complete_and_stays(sqlite: HubDatabase, tmp_path: Path) -
     upload(sqlite, known(), contributor(sqlite, "Ann Example"))
     first = make_snapshot(sqlite, tmp_path, licence="CC0-1.0")
     upload(sqlite, device("other", 2.0))
-    second = make_snapshot(sqlite, tmp_path, parquet=False)
+    second = make_snapshot(sqlite, tmp_path)
 
     assert (first.measurements, second.measurements) == (4, 24)
     assert second.version == f"{first.version}.2"
@@ -77,7 +77,7 @@ def test_a_snapshot_is_complete_and_stays(sqlite: HubDatabase, tmp_path: Path) -
 def test_the_parquet_of_a_snapshot_holds_the_same(sqlite: HubDatabase, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     upload(sqlite, known())
-    found = make_snapshot(sqlite, tmp_path, parquet=True)
+    found = make_snapshot(sqlite, tmp_path)
 
     rows = parquet.read_table(tmp_path / found.version / "measurements.parquet").to_pylist()
 

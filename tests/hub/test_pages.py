@@ -189,15 +189,15 @@ def test_pages_need_nothing_from_elsewhere_and_no_inline_code(filled: TestClient
 def test_the_page_for_devices_offers_to_measure_where_the_runtime_is_installed(http: TestClient) -> None:
     folder = browser.cached_folder()
     folder.mkdir(parents=True)
-    for name in browser.WASM_FILES:
+    for name in browser.FILES:
         (folder / f"{name}.gz").write_bytes(gzip.compress(b"x"))
     (folder / "VERSION").write_text(browser.VERSION)
 
     text = http.get("/add").text
 
     assert 'id="form"' in text
-    assert 'data-webgpu="no"' in text
-    assert http.get(f"/{browser.PACKAGE}/{browser.VERSION}/ort.webgpu.min.mjs").status_code == 404
+    assert http.get(f"/{browser.PACKAGE}/{browser.VERSION}/ort.webgpu.min.mjs").content == b"x"
+    assert http.get(f"/{browser.PACKAGE}/{browser.VERSION}/ort.all.min.mjs").status_code == 404
 
 
 def test_platforms_fall_into_three_clusters() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -243,7 +241,6 @@ def sample(
     test_set: Annotated[
         bool, Option("--test-set", help="The fixed test set that rounds are judged on, instead of samples.")
     ] = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print CSV, a column a field.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Draw configurations of a kernel type, as a campaign of isolated kernels would measure them.
@@ -253,7 +250,7 @@ def sample(
     \b
     Examples:
       latcast data sample conv -n 5
-      latcast data sample depthwise_conv --sampler adaptive --csv
+      latcast data sample depthwise_conv --sampler adaptive --json
     """
     from latcast.kernels.rules import rules_for
     from latcast.kernels.types import kernel_type
@@ -288,10 +285,6 @@ def sample(
                 "configurations": [dict(zip(fields, row, strict=True)) for row in found],
             }
         )
-    elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(fields)
-        writer.writerows(found)
     else:
         print_table("", fields, [[str(value) for value in row] for row in found])
 

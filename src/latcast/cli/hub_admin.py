@@ -279,7 +279,6 @@ def unlink(
 
 def assets(
     package: Annotated[Path | None, Argument(metavar="[PACKAGE]", help="The package file, if it is here already.")] = None,
-    webgpu: Annotated[bool, Option("--webgpu/--no-webgpu", help="Also fetch what runs on GPUs, twice as large.")] = True,
     output: Annotated[Path | None, Option("--output", "-o", help="Folder. [default: the user's cache]")] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -292,11 +291,12 @@ def assets(
     """
     from latcast.hub.browser import PACKAGE, VERSION, fetch_assets
 
-    found = fetch_assets(output, webgpu=webgpu, package_file=package)
+    folder = fetch_assets(output, package_file=package)
+    size_bytes = sum(file.stat().st_size for file in folder.glob("*.gz"))
     if as_json:
-        print_json({"package": PACKAGE, "version": VERSION, "folder": str(found.folder), "size_bytes": found.size_bytes})
+        print_json({"package": PACKAGE, "version": VERSION, "folder": str(folder), "size_bytes": size_bytes})
     else:
-        print(f"{PACKAGE} {VERSION} in {found.folder}, {found.size_bytes / 1e6:.1f} MB")
+        print(f"{PACKAGE} {VERSION} in {folder}, {size_bytes / 1e6:.1f} MB")
 
 
 def snapshots_folder() -> Path:
@@ -311,13 +311,12 @@ def snapshot(
     folder: Folder = None,
     licence: Annotated[str, Option("--licence", help="SPDX identifier of what contributors agreed to.")] = "CC-BY-4.0",
     url: Annotated[str, Option("--url", help="Where the hub is, for the citation.")] = "",
-    parquet: Annotated[bool | None, Option("--parquet/--no-parquet", help="Also write Parquet, where it is installed.")] = None,
     drop: Annotated[str, Option("--drop", metavar="VERSION", help="Remove a version instead.")] = "",
     yes: options.Yes = False,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Publish all measurements as a fixed version: JSON Lines, Parquet, licence, citation.
+    """Publish all measurements as a fixed version: JSON Lines, Parquet where it is installed, licence, citation.
 
     A server offers those of its --snapshots at /api/snapshots.
 
@@ -337,7 +336,7 @@ def snapshot(
     with open_hub(database) as hub:
         from latcast.hub.snapshot import make_snapshot
 
-        found = make_snapshot(hub, where, licence=licence, url=url, parquet=parquet)
+        found = make_snapshot(hub, where, licence=licence, url=url)
     if as_json:
         print_json({"folder": str(where / found.version), **vars(found)})
     else:

@@ -16,7 +16,6 @@ import hashlib
 import subprocess
 import tarfile
 import tempfile
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -89,8 +88,14 @@ PACKAGE = "onnxruntime-web"
 VERSION = "1.30.0"
 """Fixed: the version is part of every platform id, so all devices should run the same one."""
 
-WASM_FILES = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-WEBGPU_FILES = ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm")
+FILES = (
+    "ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm",
+    "ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm",
+)  # fmt: skip
+"""What the page needs, for CPUs and for GPUs."""
+
+WEB_ASSEMBLY = {"wasm": FILES[2], "webgpu": FILES[5]}
+"""Provider to the WebAssembly that it runs."""
 
 PACKAGED = Path(__file__).parent / "static" / PACKAGE
 """Folder of the assets in a wheel that was built with them."""
@@ -98,50 +103,26 @@ PACKAGED = Path(__file__).parent / "static" / PACKAGE
 MISSING = "onnxruntime-web is not installed here; add it with: latcast hub assets"
 
 
-@dataclass(frozen=True)
-class Assets:
-    """Files that are there.
-
-    Attributes:
-        folder: Where they lie, each as ``NAME.gz``.
-        webgpu: Whether those for WebGPU are among them.
-    """
-
-    folder: Path
-    webgpu: bool
-
-    def file(self, name: str) -> Path | None:
-        """Return the compressed file of a name, or None where the package has none."""
-        known = WASM_FILES + (WEBGPU_FILES if self.webgpu else ())
-        return self.folder / f"{name}.gz" if name in known else None
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of the compressed files."""
-        return sum(file.stat().st_size for file in self.folder.glob("*.gz"))
-
-
 def cached_folder() -> Path:
     """Return where the files of onnxruntime-web are for a latcast that was built without them."""
     return cache_folder() / "repository" / f"{PACKAGE}-{VERSION}"
 
 
-def find_assets() -> Assets | None:
-    """Return the files of this version, from the package or the cache; None where they have not been fetched."""
+def find_assets() -> Path | None:
+    """Return the folder of the files, each as ``NAME.gz``: in the package or the cache; None where they have not been fetched."""
     for folder in (PACKAGED, cached_folder()):
-        if (folder / "VERSION").is_file() and (folder / "VERSION").read_text(encoding="utf-8").strip() == VERSION:
-            present = {file.name.removesuffix(".gz") for file in folder.glob("*.gz")}
-            if present.issuperset(WASM_FILES):
-                return Assets(folder, present.issuperset(WEBGPU_FILES))
+        stated = folder / "VERSION"
+        current = stated.is_file() and stated.read_text(encoding="utf-8").strip() == VERSION
+        if current and all((folder / f"{name}.gz").is_file() for name in FILES):
+            return folder
     return None
 
 
-def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_file: Path | None = None) -> Assets:
-    """Fetch the package through npm and keep the files that the page needs, compressed.
+def fetch_assets(folder: Path | None = None, *, package_file: Path | None = None) -> Path:
+    """Fetch the package through npm, keep the files that the page needs, compressed, and return their folder.
 
     Args:
         folder: Where to; the user's cache by default.
-        webgpu: Whether to keep those for WebGPU too, twice as large.
         package_file: The package as npm packs it, where it lies here already.
 
     Raises:
@@ -153,7 +134,7 @@ def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_fil
         archive = package_file or _npm_pack(Path(temporary))
         try:
             with tarfile.open(archive) as package:
-                for name in WASM_FILES + (WEBGPU_FILES if webgpu else ()):
+                for name in FILES:
                     content = package.extractfile(f"package/dist/{name}")
                     if content is None:
                         raise KeyError(name)
@@ -162,7 +143,7 @@ def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_fil
         except (OSError, tarfile.TarError, KeyError) as problem:
             raise HubError(f"{archive} does not hold what {PACKAGE} {VERSION} should: {problem}") from problem
     (target / "VERSION").write_text(VERSION + "\n", encoding="utf-8")
-    return Assets(target, webgpu)
+    return target
 
 
 def _npm_pack(folder: Path) -> Path:

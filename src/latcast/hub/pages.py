@@ -342,11 +342,9 @@ async def add(site: CurrentSite) -> Response:
     def values() -> dict[str, Any]:
         wasm = {}
         if assets:
-            # The WebAssembly that each provider runs, with its hash.
-            names = {"wasm": browser.WASM_FILES[-1], **({"webgpu": browser.WEBGPU_FILES[-1]} if assets.webgpu else {})}
             wasm = {
-                provider: {"name": name, "integrity": browser.integrity(assets.folder / f"{name}.gz")}
-                for provider, name in names.items()
+                provider: {"name": name, "integrity": browser.integrity(assets / f"{name}.gz")}
+                for provider, name in browser.WEB_ASSEMBLY.items()
             }
         return {
             "assets": assets,
@@ -372,11 +370,10 @@ async def static(name: Key, v: Annotated[str, Query(max_length=64)] = "") -> Res
 @router.get(f"/{browser.PACKAGE}/{browser.VERSION}/{{name}}")
 async def runtime_file(name: Key) -> Response:
     assets = browser.find_assets()
-    file = assets.file(name) if assets else None
-    if file is None:
+    if assets is None or name not in browser.FILES:
         raise HubError(browser.MISSING if assets is None else f"no file '{name}' in {browser.PACKAGE}", 404)
     return FileResponse(
-        file,
+        assets / f"{name}.gz",
         media_type=_MEDIA_TYPES["." + name.rpartition(".")[2]],
         headers={"content-encoding": "gzip", "cache-control": "max-age=31536000, immutable"},
     )

@@ -15,7 +15,7 @@ from typing import Any
 from latcast.datasets import jsonlines
 from latcast.environment import utc_now
 from latcast.errors import HubError
-from latcast.extras import require, unavailable
+from latcast.extras import unavailable
 from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
 from latcast.hub.queries import HubReader
@@ -65,23 +65,16 @@ class Snapshot:
     files: dict[str, dict[str, Any]]
 
 
-def make_snapshot(
-    database: HubDatabase, folder: Path, *, licence: str = DEFAULT_LICENCE, url: str = "", parquet: bool | None = None
-) -> Snapshot:
-    """Write a new version below a folder.
+def make_snapshot(database: HubDatabase, folder: Path, *, licence: str = DEFAULT_LICENCE, url: str = "") -> Snapshot:
+    """Write a new version below a folder: JSON Lines, and Parquet beside it where that is installed.
 
     Args:
         url: Where the hub is, for the citation.
-        parquet: Whether to write Parquet beside JSON Lines; where it is installed where None.
 
     Raises:
-        MissingExtraError: Parquet is asked for and not installed.
         HubError: There is nothing to publish, or the folder cannot be written.
     """
-    if parquet:
-        require("Parquet", "pyarrow")
-    if parquet is None:
-        parquet = unavailable("Parquet", "pyarrow") is None
+    parquet = unavailable("Parquet", "pyarrow") is None
     reader = HubReader(database)
     counts = reader.counts()
     if not counts["measurements"]:

@@ -88,7 +88,7 @@ async function offerUnits() {
   } else {
     $("isolation").textContent = "One thread only: browsers allow more over HTTPS or on localhost, not over plain HTTP.";
   }
-  if (form.dataset.webgpu === "yes" && navigator.gpu) {
+  if (navigator.gpu) {
     const adapter = await navigator.gpu.requestAdapter().catch(() => null);
     if (adapter) choice("units", "webgpu", "GPU (WebGPU)", false);
   }
