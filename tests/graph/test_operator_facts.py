@@ -13,13 +13,13 @@ import pytest
 import latcast
 from latcast.graph import GraphBuilder
 from latcast.graph.importers import load_graph
-from latcast.graph.operators import Kind, Operator, graph_flops, known_operators, lookup, operators
+from latcast.graph.operators import Kind, Operator, graph_flops, lookup, names_of, operators
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
 
 SOURCE = Path(latcast.__file__).parent
-KNOWN = frozenset(known_operators())
+KNOWN = names_of(operators())
 
 EXCEPTIONS = {
     "datasets/importers/usc/built.py": "a data set's names of operations",

@@ -14,8 +14,9 @@ from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.intervals import HeldOut
 from latcast.records import Platform, Reference
-from latcast.training.adaptation import ADAPTED, FEWEST_INSIDE, NEAREST, TRAINED, chosen_way, transferred_predictor
+from latcast.training.adaptation import ADAPTED, FEWEST_INSIDE, TRAINED, beats_training, transferred_predictor
 from latcast.training.adaptation_rounds import AccuracyTarget, AdaptationRounds, parse_target
 from latcast.training.pool import Pool
 from latcast.training.residual_transfer import SCRATCH
@@ -231,14 +232,15 @@ class TestThePredictor:
         assert bool(card["transfer"]) == (best == ADAPTED)
 
 
-def test_training_alone_is_kept_unless_another_way_is_better_by_more_than_chance() -> None:
-    """Compare ways on four networks of 10 ms, of which training alone predicts 12 ms each.
+def test_training_alone_is_kept_unless_adapting_is_better_by_more_than_chance() -> None:
+    """Compare forecasts of four networks of 10 ms, of which training alone predicts 12 ms each.
 
-    A way that is 0, 30, 0 and 30 % off gains 5 +- 8.7 points in the mean, less than two standard errors; one of 10 % gains 10.
+    What is 0, 30, 0 and 30 % off gains 5 +- 8.7 points in the mean, less than two standard errors; what is 10 % off gains 10.
     """
     latency_ms = np.full(4, 10.0)
-    trained, unsure, sure = np.full(4, 12.0), np.array([10.0, 13.0, 10.0, 13.0]), np.full(4, 11.0)
+    trained, unsure, sure = (
+        HeldOut(np.array(each), np.zeros(4)) for each in ([12.0] * 4, [10.0, 13.0, 10.0, 13.0], [11.0] * 4)
+    )
 
-    assert chosen_way({ADAPTED: unsure, TRAINED: trained}, latency_ms) == TRAINED
-    assert chosen_way({ADAPTED: unsure, TRAINED: trained, NEAREST: sure}, latency_ms) == NEAREST
-    assert chosen_way({ADAPTED: unsure, NEAREST: np.full(4, 14.0)}, latency_ms) == ADAPTED
+    assert not beats_training(unsure, trained, latency_ms)
+    assert beats_training(sure, trained, latency_ms)

@@ -187,9 +187,6 @@ class Graph:
     def activation_inputs(self, node: Node) -> list[str]:
         return [name for name in node.inputs if self.is_activation(name)]
 
-    def weight_inputs(self, node: Node) -> list[str]:
-        return [name for name in node.inputs if name in self.weights]
-
     def with_nodes(self, nodes: Iterable[Node], **changes: object) -> Graph:
         """Return the graph with other nodes; tensors that are no longer used are dropped."""
         changed = replace(self, nodes=tuple(nodes), **changes)  # type: ignore[arg-type]

@@ -70,11 +70,11 @@ FEWEST_NETWORKS = 5
 FEWEST_CALIBRATION = 10
 """Whole networks below which no interval is calibrated, and profiled ones are set aside for it."""
 
-ADAPTED, TRAINED, NEAREST = "adapted", "trained as by latcast train", "nearest, calibrated"
-"""The ways between which networks held out decide; the last but for overhead and factors by type is the pool's."""
+ADAPTED, TRAINED = "adapted", "trained as by latcast train"
+"""The ways between which networks held out decide."""
 
 BEYOND_CHANCE = 2.0
-"""Standard errors by which another way must be better than training alone: few networks are held out of a minute's measuring."""
+"""Standard errors by which adapting must be better than training alone: few networks are held out of a minute's measuring."""
 
 
 @dataclass(frozen=True)
@@ -268,21 +268,14 @@ def transferred_predictor(
     with suppress(TrainingError):
         by_training = trainer.held_out(everything)
         tried[TRAINED] = by_training[np.array([row_of[sample.reference.key] for sample in data.networks])]
-    nearest = rounds.nearest_predictor
-    if nearest is not None:
-        nearest = replace(nearest, platform=platform, rules=rules)
-        tried[NEAREST] = held_out_by_kernels(nearest, data.networks, seed)
     latency_ms = np.array([sample.latency_ms for sample in data.networks])
     errors = {way: judge(each.latency_ms, latency_ms).mape for way, each in tried.items()}
-    best = chosen_way({way: each.latency_ms for way, each in tried.items()}, latency_ms)
+    best = TRAINED if TRAINED in tried and not beats_training(tried[ADAPTED], tried[TRAINED], latency_ms) else ADAPTED
     card["held_out_errors"] = errors
     card["trained_on"] += f"; {best}, of " + ", ".join(f"{way} {error:.1f} %" for way, error in errors.items()) + " held out"
     if best == TRAINED:
         trained = trained_with_card(trainer, everything)
         return trained.with_card({**card, **trained.card, "trained_on": card["trained_on"], "transfer": {}})
-    if best == NEAREST and nearest is not None:
-        predictor = replace(nearest, network=fit_calibration(nearest, data.networks, seed))
-        held_out, card["transfer"] = tried[NEAREST], {}
     predictor, figures = calibrated(predictor, CalibrationNetworks.of(data.networks, held_out))
     left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
@@ -290,19 +283,15 @@ def transferred_predictor(
     return predictor.with_card({**card, **figures.to_json(), "held_out_by": what})
 
 
-def chosen_way(predicted_ms: Mapping[str, np.ndarray], latency_ms: np.ndarray) -> str:
-    """Return the way with the least mean error, of those that beat :data:`TRAINED` by more than chance, and that one.
+def beats_training(adapted: HeldOut, trained: HeldOut, latency_ms: np.ndarray) -> bool:
+    """Return whether adapting predicts networks held out better than training alone, by more than chance.
 
     Args:
-        predicted_ms: Way to its forecasts of networks held out, (networks,).
+        adapted, trained: Forecasts of the networks.
         latency_ms: (networks,) measured.
     """
-    off = {way: np.abs(each / latency_ms - 1) for way, each in predicted_ms.items()}
-    if TRAINED in off:
-        gains = {way: off[TRAINED] - each for way, each in off.items()}
-        least = BEYOND_CHANCE / np.sqrt(len(latency_ms))
-        off = {way: each for way, each in off.items() if way == TRAINED or gains[way].mean() > least * gains[way].std(ddof=1)}
-    return min(off, key=lambda way: float(off[way].mean()))
+    gain = np.abs(trained.latency_ms / latency_ms - 1) - np.abs(adapted.latency_ms / latency_ms - 1)
+    return bool(gain.mean() > BEYOND_CHANCE * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:

@@ -22,7 +22,6 @@ from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.card import TRAINING_LINEAGES
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
-from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.spaces.kernel_space import kernel_reference
 from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.training.kernel_rounds import KernelRounds
@@ -161,10 +160,6 @@ class AdaptationRounds(KernelRounds):
         """The pool's platform that is most similar by its convolutions; None where none knows them."""
         found = [self.similar[name][0] for name in CONVOLUTIONS if self.similar.get(name)]
         return min(found, key=lambda each: each.divergence, default=None)
-
-    @property
-    def nearest_predictor(self) -> PlatformPredictor | None:
-        return None if self.nearest is None else self._pool.predictors[self.nearest.platform]
 
     def source_lineages(self) -> set[str] | None:
         """Return the lineages that the sources of the last fit were trained on; None where one does not say."""

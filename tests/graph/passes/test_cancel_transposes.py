@@ -104,8 +104,10 @@ def test_a_vector_of_weights_along_the_channels_follows_them() -> None:
     simplified = cancel_transposes(graph)
 
     assert transposes(simplified) == 2
-    (scale,) = simplified.weight_inputs(next(node for node in simplified.nodes if node.op_type == "Mul"))
-    (slope,) = simplified.weight_inputs(next(node for node in simplified.nodes if node.op_type == "PRelu"))
+    scale, slope = (
+        next(name for node in simplified.nodes if node.op_type == op_type for name in node.inputs if name in simplified.weights)
+        for op_type in ("Mul", "PRelu")
+    )
     assert simplified.shape(scale) == (4, 1, 1)
     assert simplified.shape(slope) == (4, 1, 1)
     assert simplified.parameter_count == graph.parameter_count

@@ -232,11 +232,6 @@ def lookup(op_type: str) -> Operator | None:
     return OPERATORS.find(op_type)
 
 
-def known_operators() -> list[str]:
-    """Return the names of all operators of the table, sorted."""
-    return OPERATORS.names()
-
-
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -273,14 +268,6 @@ def node_macs(graph: Graph, node: Node) -> int:
     """Return the multiply-accumulates of one node; 0 for an operator outside the table."""
     entry = lookup(node.op_type)
     return 0 if entry is None or entry.macs is no_flops else entry.macs(view_of(graph, node))
-
-
-def node_bytes(graph: Graph, node: Node) -> float:
-    """Return the bytes that a node reads (activations, weights, constants) and writes."""
-    row = lookup(node.op_type)
-    names = (*node.outputs[:1], *node.inputs[1:]) if row is not None and row.picks else node.inputs
-    tensors = [graph.tensors[name] for name in (*names, *node.outputs) if name]
-    return float(sum(tensor.size_bytes for tensor in tensors))
 
 
 def node_parameters(graph: Graph, node: Node) -> int:
