@@ -238,9 +238,7 @@ def test_training_alone_is_kept_unless_adapting_is_better_by_more_than_chance() 
     What is 0, 30, 0 and 30 % off gains 5 +- 8.7 points in the mean, less than two standard errors; what is 10 % off gains 10.
     """
     latency_ms = np.full(4, 10.0)
-    trained, unsure, sure = (
-        HeldOut(np.array(each), np.zeros(4)) for each in ([12.0] * 4, [10.0, 13.0, 10.0, 13.0], [11.0] * 4)
-    )
+    trained, unsure, sure = (HeldOut(np.array(each), np.zeros(4)) for each in ([12.0] * 4, [10.0, 13.0, 10.0, 13.0], [11.0] * 4))
 
     assert not beats_training(unsure, trained, latency_ms)
     assert beats_training(sure, trained, latency_ms)
