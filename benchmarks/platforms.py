@@ -215,10 +215,7 @@ def load(bench: BenchPlatform) -> Measured:
 
     def samples(references: Mapping[str, Reference]) -> tuple[NetworkSample, ...]:
         found = ((reference, labels[key]) for key, reference in references.items() if key in labels)
-        return tuple(
-            NetworkSample(reference, _kernels_of(reference, platform), label.latency_ms, label.processes)
-            for reference, label in found
-        )
+        return tuple(NetworkSample(reference, _kernels_of(reference, platform), label.latency_ms) for reference, label in found)
 
     error = label_error([label for key, label in labels.items() if key in tests]).percent
     seconds = sum(found["seconds"] for name, found in finished.items() if not name.startswith("labels"))

@@ -223,29 +223,21 @@ def test_ninety_percent_of_networks_of_new_lineages_lie_inside() -> None:
 
 
 def test_a_network_of_a_synthetic_space_is_a_lineage_of_its_own() -> None:
-    samples = networks("random_mixed", 2, 1) + [NetworkSample(model(name), (), 1.0) for name in ("resnet50", "se_resnet50")]
+    samples = networks("random_mixed", 2) + [NetworkSample(model(name), (), 1.0) for name in ("resnet50", "se_resnet50")]
 
     assert [lineages_of(samples)[index] for index in (2, 3)] == ["1x1 + 1x1 + wide"] * 2
     assert len(set(lineages_of(samples))) == 3
 
 
-def networks(space: str, count: int, processes: int) -> list[NetworkSample]:
-    return [NetworkSample(Reference(space, {"seed": seed}), (), 1.0, processes) for seed in range(count)]
+def networks(space: str, count: int) -> list[NetworkSample]:
+    return [NetworkSample(Reference(space, {"seed": seed}), (), 1.0) for seed in range(count)]
 
 
-def test_steady_networks_are_calibrated_on_where_there_are_twenty() -> None:
-    samples = networks("resnet", 20, 3) + networks("resnet", 80, 1) + networks("resnet", 5, 2)
-
-    assert calibration_networks(samples).nonzero()[0].tolist() == list(range(20))
-    assert calibration_networks(samples[1:]).all()
-
-
-def test_whole_networks_are_calibrated_on_where_twenty_of_them_are_steady() -> None:
-    samples = networks("published_segments", 30, 3) + networks("resnet", 10, 3) + networks("random_mixed", 10, 3)
-    samples += networks("vgg", 9, 1)
+def test_whole_networks_are_calibrated_on_where_there_are_twenty() -> None:
+    samples = networks("published_segments", 30) + networks("resnet", 10) + networks("random_mixed", 10)
 
     assert calibration_networks(samples).nonzero()[0].tolist() == list(range(30, 50))
-    assert calibration_networks(samples[:-10]).nonzero()[0].tolist() == list(range(49))
+    assert calibration_networks(samples[:-1]).all()
 
 
 def test_without_networks_the_interval_is_wide() -> None:

@@ -6,21 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from latcast.datasets.store import Store
 from latcast.kernels import load_rules
-from latcast.measure.campaign import Campaign, CampaignItem, Tally
+from latcast.measure.campaign import CampaignItem
 from latcast.measure.settings import WorkerSettings
 from latcast.spaces import build
 from latcast.training.profiling import (
     ProfileResult,
-    calibration_count,
-    measure_again,
     network_items,
     profile,
     start_count,
     try_profiler,
 )
-from tests.measure.behaving import reference, settings
+from tests.measure.behaving import settings
 from tests.training.made_up_campaign import made_up_runtime
 
 RULES = load_rules("onnxruntime")
@@ -73,12 +70,6 @@ def test_a_seed_chooses_and_another_chooses_otherwise() -> None:
     assert {item.reference.key for item in first}.isdisjoint(item.reference.key for item in other)
 
 
-@pytest.mark.parametrize(("budget_s", "count"), [(60.0, 0), (320.0, 0), (348.0, 20), (520.0, 30), (3600.0, 48)])
-def test_an_interval_is_calibrated_on_networks_measured_again_where_the_budget_gives_twenty(budget_s: float, count: int) -> None:
-    # 15 % of the budget, two more records of 1.3 s for each network.
-    assert calibration_count(budget_s) == count
-
-
 @pytest.mark.parametrize(("budget_s", "count"), [(60.0, 0), (90.0, 12), (276.0, 37), (3600.0, 48)])
 def test_starts_are_timed_where_the_budget_gives_twelve(budget_s: float, count: int) -> None:
     # 8 % of the budget, 0.6 s for each.
@@ -87,18 +78,6 @@ def test_starts_are_timed_where_the_budget_gives_twelve(budget_s: float, count: 
 
 def test_no_starts_are_timed_of_a_runtime_that_runs_no_files() -> None:
     assert start_count(settings(), 3600.0) == 0
-
-
-def test_the_first_networks_that_were_measured_are_measured_in_two_more_processes(tmp_path: Path) -> None:
-    items = [CampaignItem(reference("plain", number)) for number in range(4)]
-    with Store(tmp_path / "store.sqlite") as store:
-        platform = Campaign(store, settings(), items[1:]).run().platform
-
-        report = measure_again(settings(), store, platform, items, 2, 60.0)
-        tallies = store.tallies(platform.id, "network")
-
-    assert report.complete
-    assert [tallies.get(item.reference.key, Tally()).succeeded for item in items] == [0, 3, 3, 1]
 
 
 class TestTheProfiler:
@@ -142,4 +121,3 @@ class TestOnAMadeUpRuntime:
         assert second.reports[0].added > 0
         keys = [{sample.reference.key for sample in found.data.networks} for found in (first, second)]
         assert keys[0] < keys[1]
-        assert {sample.processes for sample in second.data.networks} == {1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 import numpy as np
@@ -20,6 +20,9 @@ from latcast.measure.settings import MeasurePlan
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces.operator_pairs import NAME
 
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
+
 BATCH = "batch"
 """Key in a measurement's moment: tag of the networks that were timed in the same rounds."""
 
@@ -33,13 +36,6 @@ class Execution:
 
     kernels: Mapping[str, tuple[ExecutedKernel, ...]]
     failures: Mapping[str, str] = field(default_factory=dict)
-
-
-class Sink(Protocol):
-    """A place for records; :class:`latcast.datasets.store.Store` is one."""
-
-    def add_all(self, measurements: Iterable[Measurement]) -> int:
-        """Commit many records at once."""
 
 
 class Stopwatch(Protocol):
@@ -71,7 +67,7 @@ class WorkerStopwatch:
         quantity: The cost that is measured of a network.
     """
 
-    def __init__(self, client: Measurer, sink: Sink, stored: Iterable[Measurement] = (), quantity: Quantity = LATENCY) -> None:
+    def __init__(self, client: Measurer, sink: Store, stored: Iterable[Measurement] = (), quantity: Quantity = LATENCY) -> None:
         self.platform = client.platform
         self.quantity = quantity
         self._client = client

@@ -148,8 +148,7 @@ def adapt(
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)
         reports = measure_for_training(
-            settings, store, budget_s=inside_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules, calibrate=False,
-            watch=watch,
+            settings, store, budget_s=inside_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules, watch=watch,
         )  # fmt: skip
     reports += measure_for_training(
         settings, store, budget_s=max(until - time.monotonic(), LEAST_PART_S), learn_from="kernels", seed=seed, rules=rules,

@@ -172,7 +172,7 @@ def trained_with_card(
 ) -> PlatformPredictor:
     """Train a predictor whose interval and card come from networks held out by whole lineages.
 
-    Both rest on the networks that several processes measured, where there are enough of them.
+    Both rest on whole networks, where there are enough of them.
     """
     groups = [sample.lineage for sample in data.networks]
     predictor, held_out = trainer.fit_with_held_out(data, groups)

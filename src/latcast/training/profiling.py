@@ -23,12 +23,11 @@ from latcast.records import Platform
 from latcast.runtimes import RUNTIMES
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.kernel_zoo import kernel_zoo
-from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
 from latcast.training.fitting import Trainer, chosen_model
 from latcast.training.from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
-from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
+from latcast.training.samples import TrainingData
 from latcast.training.starts import FEWEST_STARTS, learned_starts
 
 if TYPE_CHECKING:
@@ -63,14 +62,6 @@ MORE_UNTIL_SHARE = 0.92
 
 WHOLE_NETWORKS_SHARE = 0.2
 """Part of the budget that learning from isolated kernels spends on whole networks, for the overhead and the interval."""
-
-CALIBRATION_SHARE = 0.15
-"""Part of the budget for measuring some of the networks in further processes: the interval is calibrated on these."""
-
-SECONDS_A_RECORD = 1.3
-"""Seconds that measuring a network once more takes."""
-
-MOST_CALIBRATION_NETWORKS = 48
 
 DEFAULT_SAMPLER = "adaptive"
 
@@ -287,7 +278,6 @@ def measure_for_training(
     seed: int,
     rules: FusionRules,
     rounds: KernelRounds | None = None,
-    calibrate: bool = True,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> tuple[CampaignReport, ...]:
     """Measure what is to be learned from into a store; run again, it goes on where it was.
@@ -300,7 +290,6 @@ def measure_for_training(
         seed: Chooses networks and kernels.
         rules: Fusion rules.
         rounds: Which kernels are measured first; then fewer networks are.
-        calibrate: Whether some of the networks are measured in further processes, for the interval.
         watch: Called at every step.
 
     Returns:
@@ -314,9 +303,8 @@ def measure_for_training(
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
     chosen, part_s = network_items(learn_from, budget_s, seed, rules)
-    again = calibration_count(budget_s) if calibrate and learn_from != "kernels" else 0
     starts = start_count(settings, budget_s)
-    part_s *= 1 - CALIBRATION_SHARE * bool(again) - START_SHARE * bool(starts)
+    part_s *= 1 - START_SHARE * bool(starts)
     # Rounds of kernels end with a fit that may outlast their part, and every part pays its share of the choosing.
     part_s = min(part_s, max(budget_s - (start - begun), LEAST_PART_S))
     start += (time.monotonic() - start) * (1 - part_s / budget_s)
@@ -338,11 +326,6 @@ def measure_for_training(
         if not chosen:
             break
 
-    if again:
-        platform = reports[0].platform
-        left_s = budget_s * (1 - START_SHARE * bool(starts)) - (time.monotonic() - begun)
-        again_s = min(CALIBRATION_SHARE * budget_s, max(left_s, LEAST_PART_S))
-        reports.append(measure_again(settings, store, platform, measured, again, again_s, watch))
     if starts:
         watch(Stage("timing starts", 1.0))
         items = [CampaignItem(item.reference, "start", START_PLAN) for item in measured[:starts]]
@@ -381,45 +364,6 @@ def network_items(
         chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
     plan = dataclasses.replace(plan, batch_size=min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size))
     return [CampaignItem(reference, "network", plan) for reference in chosen], part_s
-
-
-def calibration_count(budget_s: float) -> int:
-    """Return how many networks a budget can measure in further processes; 0 where these are too few to calibrate on."""
-    count = round(CALIBRATION_SHARE * budget_s / SECONDS_A_RECORD / (STEADY_PROCESSES - 1))
-    return 0 if count < FEWEST_STEADY else min(count, MOST_CALIBRATION_NETWORKS)
-
-
-def measure_again(
-    settings: WorkerSettings,
-    store: Store,
-    platform: Platform,
-    items: Sequence[CampaignItem],
-    count: int,
-    budget_s: float,
-    watch: Callable[[Stage], None] = lambda stage: None,
-) -> CampaignReport:
-    """Measure some of the networks that a store holds in further processes, so that their latencies are steady.
-
-    Whole ones come first, as intervals are calibrated on them (:func:`latcast.training.samples.calibration_networks`).
-
-    Args:
-        settings: How to start the platform's worker.
-        store: Where their first measurements are.
-        platform: What the worker measures.
-        items: What was to be measured, in order.
-        count: How many of those that were.
-        budget_s: Seconds for it.
-        watch: Called at every step.
-    """
-    tallies = store.tallies(platform.id, "network")
-    known = {key for key, tally in tallies.items() if tally.succeeded and not tally.failed}
-    measured = sorted((item for item in items if item.reference.key in known), key=lambda item: item.reference.space == SEGMENTS)
-    chosen = [dataclasses.replace(item, plan=WHOLE_PLAN) for item in measured][:count]
-
-    def step(progress: Progress) -> None:
-        watch(Stage("timing networks again", min(1.0, progress.seconds / budget_s), progress))
-
-    return Campaign(store, settings, chosen, processes=STEADY_PROCESSES, budget_s=budget_s, progress=step).run()
 
 
 def _measure_kernels(

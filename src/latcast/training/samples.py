@@ -50,13 +50,11 @@ class NetworkSample:
         reference: How to build it again.
         kernels: Its kernels under the rules; of a profiled segment those inside, see :func:`collect`.
         latency_ms: Measured, end to end, without a profiler; of a profiled segment what its kernels take.
-        processes: How many processes measured it; the more, the less of its latency is chance.
     """
 
     reference: Reference
     kernels: tuple[Kernel, ...]
     latency_ms: float
-    processes: int = 1
 
     @property
     def family(self) -> str:
@@ -398,9 +396,7 @@ def collect(
                 profiled.extend(KernelObservation(kernel, scale * each_ms, reference.key) for kernel, each_ms in pairs)
             latencies.setdefault(reference.key, []).append(latency_ms)
     samples = tuple(
-        NetworkSample(
-            networks[key][0], inside.get(key, networks[key][1]), latency_ms=float(np.median(values)), processes=len(values)
-        )
+        NetworkSample(networks[key][0], inside.get(key, networks[key][1]), latency_ms=float(np.median(values)))
         for key, values in latencies.items()
     )
     return TrainingData(
@@ -455,23 +451,17 @@ def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> Train
     return replace(data, isolated=isolated, profiled=profiled, networks=kept)
 
 
-STEADY_PROCESSES = 3
-"""A network measured by so many processes has a latency with little chance left in it."""
-
-FEWEST_STEADY = 20
-"""With fewer steady networks than this, the unsteady are calibrated on as well; with fewer whole ones, segments."""
+FEWEST_WHOLE = 20
+"""Whole networks below which segments are calibrated on as well."""
 
 
 def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
-    """Return which networks to calibrate on, (networks,) booleans: steady whole ones, where there are enough.
+    """Return which networks to calibrate on, (networks,) booleans: whole ones, where there are enough.
 
-    An interval is to hold what a careful measurement gives; networks measured once would add their own chance. Segments are not
-    predicted by users, and err more than networks.
+    Segments are not predicted by users, and err more than networks.
     """
-    whole = np.array([sample.whole for sample in networks])
-    steady = np.array([sample.processes >= STEADY_PROCESSES for sample in networks])
-    chosen = steady if steady.sum() >= FEWEST_STEADY else np.ones(len(networks), dtype=bool)
-    return chosen & whole if (chosen & whole).sum() >= FEWEST_STEADY else chosen
+    whole = np.array([sample.whole for sample in networks], dtype=bool)
+    return whole if whole.sum() >= FEWEST_WHOLE else np.ones(len(networks), dtype=bool)
 
 
 def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
