@@ -44,9 +44,8 @@ from latcast.devices.added_device import suggest_networks
 from latcast.devices.covariates import RULES, network_kernels
 from latcast.devices.device_model import INTERCEPT, KINDS, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import SHIPPED, load_device_model
-from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
-from latcast.predictors.device_forecast import variance_left
+from latcast.predictors.device_forecast import FLOPS_AND_MEMORY, nearness
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build
@@ -233,7 +232,7 @@ def read_trials(path: Path, pool: KnownPlatforms) -> list[MemberForecasts]:
         measured_log_ms, scores = next_numbers(len(measured)), next_numbers(members)
         log_ms, known = next_numbers(asked), next_numbers(asked)
         three = [next_numbers(members, asked) for _ in range(3)]
-        left = variance_left(pool.features.place[tested], pool.features.place[measured])
+        near = nearness(pool.features.place[tested], pool.features.place[measured])
         trial = DeviceTrial(
             pool.platforms[row],
             np.array(measured, dtype=int),
@@ -244,7 +243,7 @@ def read_trials(path: Path, pool: KnownPlatforms) -> list[MemberForecasts]:
             fold,
         )
         by_rivals = {name: next_numbers(asked) for name in rival_names}
-        tried.append(MemberForecasts(trial, tuple(names), scores, *three, known, left, by_rivals))
+        tried.append(MemberForecasts(trial, tuple(names), scores, *three, known, near, by_rivals))
     return tried
 
 

@@ -22,10 +22,9 @@ from latcast.chips.chip_table import chips
 from latcast.devices.added_device import typical_interval
 from latcast.devices.covariates import RULES
 from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
-from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
 from latcast.predictors.card import FEWEST_JUDGED, POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import Member
+from latcast.predictors.device_forecast import FLOPS_AND_MEMORY, Member
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_posterior import linearised
@@ -186,7 +185,7 @@ def _by_held_out(tried: MemberForecasts, out: np.ndarray) -> Iterator[MemberFore
             )  # fmt: skip
             yield replace(
                 tried, trial=trial, log_ms=tried.log_ms[:, part], open_variance=tried.open_variance[:, part],
-                noise_variance=tried.noise_variance[:, part], known=tried.known[part], left=tried.left[part],
+                noise_variance=tried.noise_variance[:, part], known=tried.known[part], near=tried.near[part],
             )  # fmt: skip
 
 

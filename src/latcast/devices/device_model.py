@@ -12,7 +12,7 @@ forecast is their mixture (:mod:`latcast.devices.members`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from latcast.devices.members import (
     unmeasured,
     with_stated_prices,
 )
-from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks
+from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks, regression_row
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
 from latcast.predictors.process_basis import ProcessBasis
@@ -115,13 +115,13 @@ class Arbitration(NamedTuple):
 
     Attributes:
         measured: Networks.
-        new: For networks that no known device ran.
-        known: For networks that known devices ran.
+        new: For networks that are not seen (:func:`latcast.predictors.device_forecast.seen_share`).
+        seen: For networks that are.
     """
 
     measured: int
     new: Weighing
-    known: Weighing
+    seen: Weighing
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,8 @@ class DeviceModel:
             log_ms: (networks,) logarithms of their latencies.
             silicon: Its chip, by the name that twins share; platforms of the same are the nearest ones.
         """
-        return self.arbitrated(kind, covariates, self.candidates(kind, covariates, seen, log_ms, silicon), len(log_ms))
+        found = self.arbitrated(kind, covariates, self.candidates(kind, covariates, seen, log_ms, silicon), len(log_ms))
+        return replace(found, memory=found.memory.with_measured(seen.place, log_ms))
 
     def arbitrated(
         self, kind: str, covariates: Mapping[str, float], candidates: Sequence[Candidate], measured: int,
@@ -280,20 +281,20 @@ class DeviceModel:
     ) -> DeviceForecast:  # fmt: skip
         """Weigh the members by their weights in the pool, and by how well they predict measured networks.
 
-        Those below ``least_weight`` are left out.
+        Those below ``least_weight`` are left out, but for the regression that holds the mean.
         """
         given = self.arbitration_of(kind, measured)
         names, scores = [each.name for each in candidates], np.array([each.score for each in candidates])
-        weights = np.stack([member_weights(names, scores, each) for each in (given.new, given.known)], axis=1)
-        kept = np.flatnonzero((weights > least_weight).any(axis=1))
+        weights = np.stack([member_weights(names, scores, each) for each in (given.new, given.seen)], axis=1)
+        kept = np.flatnonzero((weights > least_weight).any(axis=1) | (np.arange(len(names)) == regression_row(names, measured)))
         weights = weights / weights[kept].sum(axis=0)
         members = []
         for row in kept.tolist():
-            each, (new, known) = candidates[row], weights[row].tolist()
-            members.append(Member(each.name, new, known, each.mean, each.covariance, each.noise, each.scale, each.own))
+            each, (new, seen_weight) = candidates[row], weights[row].tolist()
+            members.append(Member(each.name, new, seen_weight, each.mean, each.covariance, each.noise, each.scale, each.own))
         learned = self.kinds[kind]
         return DeviceForecast(
-            self.basis, learned.network_scale, learned.kernel_scale, tuple(members), (given.new[2:], given.known[2:]), measured,
+            self.basis, learned.network_scale, learned.kernel_scale, tuple(members), (given.new[2:], given.seen[2:]), measured,
             self.memory(kind, covariates),
         )  # fmt: skip
 
@@ -318,7 +319,7 @@ def arbitration_at(known: Sequence[Arbitration], measured: int) -> Arbitration:
         return last._replace(measured=measured)
     first = known[above - 1]
     part = float(np.log((measured + 0.5) / (first.measured + 0.5)) / np.log((last.measured + 0.5) / (first.measured + 0.5)))
-    return Arbitration(measured, _between(first.new, last.new, part), _between(first.known, last.known, part))
+    return Arbitration(measured, _between(first.new, last.new, part), _between(first.seen, last.seen, part))
 
 
 def _between(first: Weighing, last: Weighing, part: float) -> Weighing:

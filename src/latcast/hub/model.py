@@ -33,7 +33,7 @@ from latcast.hub.scales import UNKNOWN_DEVIATION, Forecast, Observation, ScaleFa
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import DeviceForecast, variance_left
+from latcast.predictors.device_forecast import DeviceForecast, nearness, variance_left
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import ADDED, NetworkFeatures, network_place, network_terms, network_totals
 from latcast.predictors.platform_posterior import posterior
@@ -269,9 +269,9 @@ class HubModel:
         # One forecast serves all: each network weighs a little in its own, which the members' errors take out again.
         forecast, error, _ = self._forecast(given, platform)
         seen = self._described(given)
-        left = [variance_left(seen.place[[row]], np.delete(seen.place, row, axis=0))[0] for row in range(len(given))]
+        near = [nearness(seen.place[[row]], np.delete(seen.place, row, axis=0))[0] for row in range(len(given))]
         unmeasured = replace(forecast, memory=forecast.memory.with_measured(seen.place[:0], np.zeros(0)))
-        reach = LEVEL_DEVIATIONS * np.sqrt(left) * seen.log_ms(unmeasured)[1]
+        reach = LEVEL_DEVIATIONS * np.sqrt(variance_left(np.array(near))) * seen.log_ms(unmeasured)[1]
         for row, (key, latency_ms) in enumerate(given.items()):
             found[key] = Forecast.around(math.log(latency_ms) - float(error[row]), float(reach[row]))
         return found
