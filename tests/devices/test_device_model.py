@@ -55,6 +55,19 @@ def test_nothing_measured_is_what_the_pool_is_like() -> None:
     assert np.abs(np.log(latency_ms / typical)).max() < 1.0
 
 
+def test_of_a_chip_that_is_not_known_the_facts_are_those_of_the_pool_s_chips_on_average() -> None:
+    model = fitted()
+    pool = tuple(
+        replace(each, covariates={"kind cpu": 1.0, "cpu threads": 2.0, "cpu log2_ghz": ghz}, silicon=chip)
+        for each, ghz, chip in zip(model.platforms, (1.0, 1.0, 4.0), "aab", strict=False)
+    )
+    effects = np.array([[3.0], [10.0], [1.0]])
+    model = replace(model, platforms=pool, covariates=("kind cpu", "cpu threads", "cpu log2_ghz"), effects=effects)
+
+    assert model.mean({"kind cpu": 1.0, "cpu threads": 1.0}) == pytest.approx([3.0 + 10.0 + (1.0 + 4.0) / 2])
+    assert model.mean({"kind cpu": 1.0, "cpu log2_ghz": 0.5}) == pytest.approx([3.5])
+
+
 def test_weights_between_known_numbers_of_networks_lie_between() -> None:
     first, last = Weighing({"learned": 1.0}, 0.5, 2.0, 1.0), Weighing({"tied": 1.0}, 0.5, 4.0, 1.0)
     known = (Arbitration(1, first, last), Arbitration(7, last, first))

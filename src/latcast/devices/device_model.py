@@ -51,6 +51,11 @@ def group_of(kind: str, covariates: Mapping[str, float]) -> str:
     return ", ".join((kind, *words))
 
 
+def is_fact(covariate: str, kind: str) -> bool:
+    """Return whether a covariate is a fact of the chip whose unit this is, and not of the platform."""
+    return covariate.startswith(f"{kind} ") and not covariate.startswith("cpu threads")
+
+
 def design_of(covariates: Mapping[str, float]) -> frozenset[str]:
     """Name the design of an NPU, such as Hexagon; empty for other units. One tells little of a network's latency on another."""
     return frozenset(name for name in covariates if name.startswith("npu npu="))
@@ -218,8 +223,28 @@ class DeviceModel:
         return found
 
     def mean(self, covariates: Mapping[str, float]) -> np.ndarray:
-        """Return the mean state, (state,), of a platform with these covariates; unknown ones count as 0."""
-        return np.array([covariates.get(name, 0.0) for name in self.covariates]) @ self.effects
+        """Return the mean state, (state,), of a platform with these covariates; unknown ones count as 0.
+
+        Without any fact of its chip they are those of the pool's chips on average.
+        """
+        found = np.array([covariates.get(name, 0.0) for name in self.covariates])
+        kind = next((kind for kind in KINDS if f"kind {kind}" in covariates), "")
+        if kind and not any(is_fact(name, kind) for name in covariates):
+            found += self._usual_facts[kind]
+        return found @ self.effects
+
+    @cached_property
+    def _usual_facts(self) -> Mapping[str, np.ndarray]:
+        """(covariates,) mean facts of the chips by kind of unit, each counting once; 0 of other covariates."""
+        usual = {}
+        for kind, rows in self.rows_of_kind.items():
+            chips = {self.platforms[row].silicon: self.platforms[row].covariates for row in rows}
+            means = [
+                np.mean([chip.get(name, 0.0) for chip in chips.values()]) if chips and is_fact(name, kind) else 0.0
+                for name in self.covariates
+            ]
+            usual[kind] = np.array(means)
+        return usual
 
     def prior(self, kind: str, covariates: Mapping[str, float]) -> Prior:
         """Return the learned prior."""
