@@ -484,7 +484,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "cores, TOPS": ("cpu log2_cores", "cpu log2_cluster_cores", "gpu log2_gpu_fma", "gpu log2_gpu_gflops", "npu log2_tops"),
     "SIMD": ("cpu log2_simd_bits", "cpu log2_fma_bits", "cpu log2_peak", *(f"cpu {name}" for name in FLAGS)),
     "bandwidth": ("cpu log2_bandwidth", "gpu log2_bandwidth", "npu log2_bandwidth"),
-    "core, family": ("cpu core=", "cpu out_of_order", "gpu gpu=", "npu npu"),
+    "core, family": ("cpu core=", "cpu out_of_order", "gpu gpu=", "npu npu", "cpu vendor=", "gpu vendor=", "npu vendor="),
 }
 """Facts of a device that was not measured, and the beginnings of the names of their covariates."""
 

@@ -153,9 +153,9 @@ def test_facts_of_gpus_and_npus_name_their_family() -> None:
 
 
 def test_unknown_facts_are_absent() -> None:
-    assert facts(chips()["qcm6690"], "cpu") == {"year": 1.4}
-    assert facts(chips()["qcm6690"], "npu") == {"year": 1.4, "npu=hexagon": 1.0}
-    assert facts(chips()["rtx-4090"], "cpu").keys() == {"year", "log2_bandwidth_gb_s"}
+    assert facts(chips()["qcm6690"], "cpu") == {"year": 1.4, "vendor=Qualcomm": 1.0}
+    assert facts(chips()["qcm6690"], "npu") == {"year": 1.4, "vendor=Qualcomm": 1.0, "npu=hexagon": 1.0}
+    assert facts(chips()["rtx-4090"], "cpu").keys() == {"year", "log2_bandwidth_gb_s", "vendor=NVIDIA"}
 
 
 def test_the_kind_of_unit_is_checked() -> None:

@@ -260,12 +260,12 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
     ``unit``, of the platform id, names the cores (``1small``, ``cpu4+little``); empty means the fastest.
 
     Returns:
-        For all kinds ``year`` (since 2018, in units of 5 years), ``log2_bandwidth_gb_s`` and the CPU's ``log2_ghz``. For a CPU
-        ``log2_cluster_cores``, ``log2_cores`` (of all clusters), ``log2_simd_bits``, ``log2_fma_bits``, ``out_of_order``, a flag
-        for each of neon, fp16, dotprod, i8mm, sve, avx2, avx512, vnni and amx, and ``core=`` with the core's design. For a GPU
-        ``log2_gpu_fma`` (a cycle), ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family (vendors count cores
-        differently); for an NPU ``log2_tops``, ``npu=`` with its family and ``memory=``. Names with ``=`` are 1 where they hold,
-        and absent elsewhere.
+        For all kinds ``year`` (since 2018, in units of 5 years), ``log2_bandwidth_gb_s``, the CPU's ``log2_ghz`` and ``vendor=``.
+        For a CPU ``log2_cluster_cores``, ``log2_cores`` (of all clusters), ``log2_simd_bits``, ``log2_fma_bits``,
+        ``out_of_order``, a flag for each of neon, fp16, dotprod, i8mm, sve, avx2, avx512, vnni and amx, and ``core=`` with the
+        core's design. For a GPU ``log2_gpu_fma`` (a cycle), ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family
+        (vendors count cores differently); for an NPU ``log2_tops``, ``npu=`` with its family and ``memory=``. Names with ``=``
+        are 1 where they hold, and absent elsewhere.
 
     Raises:
         LatcastError: No such kind.
@@ -276,6 +276,7 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
         "year": None if chip.year is None else (chip.year - 2018) / 5,
         "log2_bandwidth_gb_s": _log2(chip.bandwidth_gb_s),
         "log2_ghz": _log2(cluster.ghz if cluster else None),
+        f"vendor={chip.vendor}": 1.0,
     }
     if unit_kind == "cpu" and cluster is not None:
         counts = [each.cores for each in chip.cpu]

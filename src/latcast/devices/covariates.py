@@ -117,32 +117,23 @@ def filled_in(chip: Chip, kind: str, unit: str = "") -> Mapping[str, float]:
     for name in FACTS[kind]:
         if name not in known:
             traits, effects = _effects_on(name, kind, given)
-            found[name] = float(_row(chip, known, given, traits) @ effects)
+            found[name] = float(_row(known, given, traits) @ effects)
     return found
 
 
-def _row(chip: Chip, known: Mapping[str, float], given: Sequence[str], traits: Sequence[str]) -> np.ndarray:
-    own = _traits(chip, known)
-    return np.array([1.0, *(known[name] for name in given), *(float(name in own) for name in traits)])
-
-
-def _traits(chip: Chip, known: Mapping[str, float]) -> set[str]:
-    return {f"vendor={chip.vendor}", *(name for name in known if "=" in name)}
+def _row(known: Mapping[str, float], given: Sequence[str], traits: Sequence[str]) -> np.ndarray:
+    return np.array([1.0, *(known[name] for name in given), *(known.get(name, 0.0) for name in traits)])
 
 
 @cache
 def _effects_on(fact: str, kind: str, given: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
     """Regress a fact of the table's units of a kind on others and on traits; return the traits, and the effects of all."""
-    listed = [(chip, known) for chip, known in _facts_of(kind) if fact in known and all(name in known for name in given)]
-    traits = tuple(sorted(set().union(*(_traits(chip, known) for chip, known in listed))))
-    rows = np.array([_row(chip, known, given, traits) for chip, known in listed])
+    units = (facts(chip, kind) for chip in chips().values() if getattr(chip, kind))
+    listed = [known for known in units if fact in known and all(name in known for name in given)]
+    traits = tuple(sorted({name for known in listed for name in known if "=" in name}))
+    rows = np.array([_row(known, given, traits) for known in listed])
     ridge = np.diag([INTERCEPT_RIDGE, *[FACT_RIDGE] * len(given), *[TRAIT_RIDGE] * len(traits)])
-    return traits, np.linalg.solve(rows.T @ rows + ridge, rows.T @ np.array([known[fact] for _, known in listed]))
-
-
-@cache
-def _facts_of(kind: str) -> list[tuple[Chip, Mapping[str, float]]]:
-    return [(chip, facts(chip, kind)) for chip in chips().values() if getattr(chip, kind)]
+    return traits, np.linalg.solve(rows.T @ rows + ridge, rows.T @ np.array([known[fact] for known in listed]))
 
 
 def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:

@@ -184,8 +184,9 @@ def _likeness(
 
 def traits_of(covariates: Mapping[str, float]) -> tuple[frozenset[str], frozenset[str], float]:
     """Return the words of a platform's runtime and precision, those of its cores and units, and the logarithm of its threads."""
+    words = frozenset(name for name in covariates if "=" in name and " vendor=" not in name)
     group = frozenset(name for name in covariates if name.startswith(("runtime ", "precision ")))
-    return group, frozenset(name for name in covariates if "=" in name), covariates.get("cpu threads", 0.0)
+    return group, words, covariates.get("cpu threads", 0.0)
 
 
 def states_log_ms(states: np.ndarray, terms: np.ndarray, basis: np.ndarray) -> np.ndarray:
