@@ -60,9 +60,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return markdown
 
 
-class ExamplesAsCode(griffe.Extension):
-    """Shows ``Example:`` of a docstring as code, as Griffe does what is called ``Examples:``; mkdocs.yml names it."""
+class DocstringsAsMarkdown(griffe.Extension):
+    """Shows ``Example:`` of a docstring as code, as Griffe does ``Examples:``, and names without their role, as of Sphinx."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
-            obj.docstring.value = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
+            text = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
+            obj.docstring.value = re.sub(r":[a-z]+:(?=`)", "", text)

@@ -24,7 +24,7 @@ figure
 
 # %%
 found = latcast.choose(["pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"], max_ms=10)
-found.pick
+f"{found.pick.name}: {found.pick.accuracy} %", [f"{each.latency_ms:.2f} ms" for each in found.pick.latencies]
 
 # %% [markdown]
 # All of them against their accuracy. The line of steps is the Pareto front: whatever lies below it is slower and

@@ -195,7 +195,7 @@ def test_weights_are_fitted_to_what_a_given_factor_leaves() -> None:
     assert model.weights["conv"] == pytest.approx(1.2, abs=0.05)
 
 
-@pytest.mark.parametrize("name", KERNEL_TYPES)
+@pytest.mark.parametrize("name", list(KERNEL_TYPES))
 def test_the_sizes_that_distinguish_kernels_are_features_of_their_type(name: str) -> None:
     kind = kernel_type(name)
 
