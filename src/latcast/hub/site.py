@@ -7,7 +7,6 @@ import json
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -142,7 +141,7 @@ class Forecaster:
     def __init__(self, served: ServedModel) -> None:
         self._served = served
         self._asking = threading.Lock()
-        self._kept: OrderedDict[str, dict[str, Forecast]] = OrderedDict()
+        self._kept: dict[str, dict[str, Forecast]] = {}
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
         """Predict as :meth:`HubModel.predict`; nothing where there is no model."""
@@ -152,9 +151,8 @@ class Forecaster:
         question = json.dumps([version.number, sorted(item.key for item in networks), sorted(measured.items()), platform])
         key = hashlib.sha256(question.encode()).hexdigest()
         with self._asking:
-            found = self._kept.get(key)
-            if found is None:
-                found = self._kept[key] = model.predict(networks, measured, platform)
-                while len(self._kept) > KEPT_FORECASTS:
-                    self._kept.popitem(last=False)
-            return found
+            if key not in self._kept:
+                self._kept[key] = model.predict(networks, measured, platform)
+                if len(self._kept) > KEPT_FORECASTS:
+                    del self._kept[next(iter(self._kept))]
+            return self._kept[key]

@@ -7,6 +7,7 @@ changes. Drawn windows keep the map's size where they are odd, and are not padde
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from latcast.spaces.parametrisations.parametrisation import (
     LEAST_CHANNELS,
@@ -91,21 +92,13 @@ def _write_grouped(values: Values) -> dict[str, int]:
     return {**fields, "in_channels": groups * values["group_in"], "out_channels": groups * values["group_out"]}
 
 
-def _read_transposed(fields: Values) -> dict[str, int]:
-    """Replace the output's size by what is cut off the full output."""
-    cuts = {}
-    for axis in "hw":
-        full = (fields[f"in_{axis}"] - 1) * fields[f"stride_{axis}"] + _window(fields, axis)
-        cuts[f"cut_{axis}"] = full - fields[f"out_{axis}"]
-    return {**without(fields, "out_h", "out_w"), **cuts}
-
-
-def _write_transposed(values: Values) -> dict[str, int]:
-    outs = {}
+def _from_full(values: Values, given: str, wanted: str) -> dict[str, int]:
+    """Replace the output's size, ``out``, by what is cut off the full output, ``cut``, or the other way round."""
+    found = {}
     for axis in "hw":
         full = (values[f"in_{axis}"] - 1) * values[f"stride_{axis}"] + _window(values, axis)
-        outs[f"out_{axis}"] = full - values[f"cut_{axis}"]
-    return {**without(values, "cut_h", "cut_w"), **outs}
+        found[f"{wanted}_{axis}"] = full - values[f"{given}_{axis}"]
+    return {**without(values, f"{given}_h", f"{given}_w"), **found}
 
 
 _DOUBLING = Axis(("kernel_h", "kernel_w", "cut_h", "cut_w", "padded"), ((2, 2, 0, 0, 0), (3, 3, 1, 1, 1), (4, 4, 2, 2, 1)))
@@ -163,8 +156,8 @@ PARAMETRISATIONS: Mapping[str, Parametrisation] = {
         (square((56, 32, 28, 16, 14, 8, 7, 4), "in_h", "in_w"), _DOUBLING),
         (Span("in_channels", 8, 1024), Span("out_channels", 8, 1024)),
         {**without(_PLAIN, "padded"), "groups": 1, "stride_h": 2, "stride_w": 2},
-        _read_transposed,
-        _write_transposed,
+        partial(_from_full, given="out", wanted="cut"),
+        partial(_from_full, given="cut", wanted="out"),
     ),
     "conv_3d": Parametrisation(
         (
