@@ -71,6 +71,14 @@ def test_cells_that_are_fused_whole_into_what_is_before_them_all_count() -> None
     assert counted(kernels.table(empty)) == searched(kernels.supernet, empty, rules_named("tflite-gpu"))
 
 
+@pytest.mark.parametrize("choice", [1, 4])
+def test_the_layout_of_cells_without_convolutions_is_that_of_the_network(choice: int) -> None:
+    # OpenVINO lays out what pools alone by the convolution that is nearest, many cells before.
+    kernels = SegmentKernels(SUPERNETS.get("nas_bench_201"), rules_named("openvino"))
+    cells = np.full((1, 6), choice, dtype=np.int16)
+    assert counted(kernels.table(cells)) == searched(kernels.supernet, cells, rules_named("openvino"))
+
+
 def test_a_network_that_was_seen_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = kept("bignas", "onnxruntime")
     encodings = kernels.supernet.sample_encodings(3, 5)

@@ -2,7 +2,7 @@
 
 A network is a chain of segments, and which kernels begin in a segment depends on that segment and, through what is fused
 across its ends, on how the segments before and behind are built (their structure, not their sizes). A space has far fewer of
-these than networks: thousands against billions. Each is found once, by building it between its neighbours and looking for its
+these than networks: thousands against billions. Each is found once, by building a network that has it and looking for its
 kernels; from then on an encoding is a row of integers, looked up.
 
 Which columns of an encoding decide a place's segment is found by changing one column at a time in many random encodings.
@@ -10,7 +10,6 @@ Which columns of an encoding decide a place's segment is found by changing one c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +67,7 @@ class SegmentKernels:
         self._structures: dict[Structure, int] = {}
         self._structure_of = np.zeros(1, dtype=np.int64)
         self._macs, self._parameters = np.zeros(1), np.zeros(1)
-        self._in_context: dict[int, int] = {}
+        self._in_context: dict[int, int] = {0: ABSENT}
         """Segment, structure before and structure behind, as one number (:meth:`_codes`), to the segment in context."""
         self._kernels: list[list[int]] = [[]]
         """For each segment in context its distinct kernels, in execution order; the first has none."""
@@ -87,11 +86,13 @@ class SegmentKernels:
             encodings: (networks, columns); at most :data:`AT_ONCE` at once keep the memory small.
         """
         numbers = self._numbered(encodings)
-        distinct, where, inverse = np.unique(self._codes(numbers), return_index=True, return_inverse=True)
+        codes = self._codes(numbers)
+        distinct, where, inverse = np.unique(codes, return_index=True, return_inverse=True)
         for code, at in zip(distinct.tolist(), where.tolist(), strict=True):
-            if code and code not in self._in_context:
-                self._keep(code, self._kernels_at(numbers, *divmod(at, numbers.shape[1])))
-        known = [self._in_context[code] if code else ABSENT for code in distinct.tolist()]
+            if code not in self._in_context:
+                network = at % numbers.shape[1]
+                self._look_at(numbers[:, network], codes[:, network])
+        known = [self._in_context[code] for code in distinct.tolist()]
         return np.array(known, dtype=np.int32)[inverse].reshape(numbers.shape)
 
     def table(self, encodings: np.ndarray) -> KernelTable:
@@ -192,30 +193,26 @@ class SegmentKernels:
                 running = np.where(here > 0, here, running)
         return (numbers.astype(np.int64) << 2 * STRUCTURE_BITS) | (before << STRUCTURE_BITS) | behind
 
-    def _kernels_at(self, numbers: np.ndarray, place: int, network: int) -> list[tuple[str, Configuration]]:
-        """Find the kernels that begin in a network's segment at a place, without the free ones.
+    def _look_at(self, numbers: np.ndarray, codes: np.ndarray) -> None:
+        """Build a whole network, and keep the kernels that begin in each segment that is new between its neighbours."""
+        present = np.flatnonzero(numbers)
+        graph, names = self.supernet.segmented_graph([self._rows[number] for number in numbers[present].tolist()])
+        segment_of = {name: segment for segment, listed in enumerate(names) for name in listed}
+        found: list[list[tuple[str, Configuration]]] = [[] for _ in names]
+        for kernel in find_kernels(graph, self.rules):
+            if not kernel.free:
+                found[segment_of[kernel.name]].append(kernel.key)
+        for code, kernels in zip(codes[present].tolist(), found, strict=True):
+            if code not in self._in_context:
+                self._in_context[code] = len(self._kernels)
+                self._kernels.append([self._numbered_kernel(*kernel) for kernel in kernels])
 
-        It is built between its neighbours, and with more of those behind as long as the last is taken in whole.
-        """
-        present = numbers[np.flatnonzero(numbers[:, network]), network].tolist()
-        at = int(np.count_nonzero(numbers[:place, network]))
-        for end in range(at + 2, max(len(present), at + 2) + 1):
-            graph, names = self.supernet.segmented_graph([self._rows[number] for number in present[max(0, at - 1) : end]])
-            kernels = [kernel for kernel in find_kernels(graph, self.rules) if not kernel.free]
-            if any(kernel.name in names[-1] for kernel in kernels):
-                break
-        return [kernel.key for kernel in kernels if kernel.name in names[min(at, 1)]]
-
-    def _keep(self, code: int, kernels: Sequence[tuple[str, Configuration]]) -> None:
-        listed = []
-        for name, configuration in kernels:
-            known = self._distinct.setdefault(name, {})
-            if configuration not in known:
-                known[configuration] = len(self._keys)
-                self._keys.append((name, len(known) - 1))
-            listed.append(known[configuration])
-        self._in_context[code] = len(self._kernels)
-        self._kernels.append(listed)
+    def _numbered_kernel(self, name: str, configuration: Configuration) -> int:
+        known = self._distinct.setdefault(name, {})
+        if configuration not in known:
+            known[configuration] = len(self._keys)
+            self._keys.append((name, len(known) - 1))
+        return known[configuration]
 
 
 def deciding_columns(supernet: Supernet) -> np.ndarray:
