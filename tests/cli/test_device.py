@@ -150,9 +150,19 @@ class TestAdd:
         assert "--latency-unit ms, s or us" in refused.err.splitlines()[-1]
 
     def test_a_runtime_without_a_version_is_unstated(self, latcast: Latcast, tmp_path: Path) -> None:
-        found = latcast("device", "add", "x", "-u", "gpu", "-r", "ncnn", "-p", "fp16", "-o", tmp_path / "b", "--json").json
+        found = latcast("device", "add", "pi5", "-u", "gpu", "-r", "ncnn", "-p", "fp16", "-o", tmp_path / "b", "--json").json
 
-        assert found["platform"] == "x/ncnn-unstated/gpu/fp16"
+        assert found["platform"] == "pi5/ncnn-unstated/gpu/fp16"
+
+    def test_a_device_of_which_nothing_is_known_is_refused_until_its_chip_is_named(
+        self, latcast: Latcast, tmp_path: Path
+    ) -> None:
+        add = ("device", "add", "my server", "-u", "gpu", "-r", "tensorrt", "-p", "fp32", "-o", tmp_path / "b.zip")
+
+        refused, named = latcast(*add), latcast(*add, "--chip", "Tesla V100")
+
+        assert (refused.code, named.code) == (2, 0)
+        assert "its chip is not known; name it with --chip" in refused.err
 
 
 class TestShow:

@@ -126,7 +126,9 @@ def add(
             if "://" not in text and not os.path.exists(os.path.expanduser(text)):
                 raise DatasetError(f"cannot read what was measured: there is no file '{text}'")
         raise typer.BadParameter("expected fp32, fp16, int8...", param_hint="--precision")
+    from latcast.chips.chip_names import chip_of, vendor_of
     from latcast.devices.added_device import add_device
+    from latcast.devices.covariates import kind_of
     from latcast.devices.device_model_file import load_device_model
     from latcast.devices.measured_files import read_measured
     from latcast.devices.measured_networks import MeasuredNetworks
@@ -135,6 +137,12 @@ def add(
     from latcast.records import Platform
 
     platform = Platform.stated(name, runtime, unit, precision)
+    if not measured and chip_of(name, chip, kind_of(platform, {}), vendor_of(platform)) is None:
+        raise typer.BadParameter(
+            f"nothing was measured on '{name}', and its chip is not known; name it with --chip, or time some networks: latcast "
+            "device kit",
+            param_hint="NAME",
+        )
     with StageProgress() as progress:
         progress.show("reading what was measured", 0.0)
         found = read_measured(measured, platform) if measured else MeasuredNetworks(())

@@ -244,10 +244,12 @@ def _warnings(
         like = "platforms of its chip are known" if any(each.same_chip for each in alike) else "no platform of its chip is known"
         found.append(
             f"nothing was measured on this device: {like}, the interval is that of what is known of "
-            + (f"the chip {called}" if called else f"any {kind} (its chip is not in the table; name it with --chip)")
+            + (f"the chip {called}" if called else f"any {kind}")
         )
         if chip is not None and (estimated := _not_known_of(chip)):
             found.append(f"not known of it, and estimated from chips that are alike: {', '.join(estimated)}")
+    elif chip is None:
+        found.append("its chip is not known; --chip names it, which counts where few networks were measured")
     many = len(misfits) >= FEWEST_MISFITS and len(misfits) > UNLIKE_SHARE * measured
     if measured and (many or (scale > UNLIKE_SCALE and not misfits)):
         found.append("the device is unlike all known ones, which makes its intervals wider; more measured networks narrow them")
