@@ -8,6 +8,7 @@ import pytest
 
 from latcast.predictors.analytical import POOLED
 from latcast.predictors.device_forecast import (
+    EXTRAPOLATED,
     FARTHEST_ABOVE,
     FARTHEST_ABOVE_REGRESSION,
     FEWEST_IN_REGRESSION,
@@ -120,7 +121,7 @@ def test_a_network_that_the_device_itself_ran_takes_what_was_measured() -> None:
     mean, wide = MIXED.of_described(placed.terms, placed.basis, MIXED.novelty(placed), near, (placed.nearest, placed.alike))
     assert log_ms[others] == pytest.approx(mean[others])
     assert deviation[1] < deviation[others].min()
-    assert deviation[others] == pytest.approx((wide * np.sqrt(variance_left(near)))[others])
+    assert deviation[others] == pytest.approx(np.hypot(wide * np.sqrt(variance_left(near)), memory.beyond(log_ms))[others])
     assert covariance[1, others] == pytest.approx(0.0)
     assert np.diag(covariance) == pytest.approx(deviation**2)
     assert (known, known_deviation) == (pytest.approx(log_ms[1:2], rel=1e-6), pytest.approx(deviation[1:2]))
@@ -166,6 +167,16 @@ def test_a_network_is_seen_where_others_ran_it_or_the_device_ran_one_near_it() -
     assert seen == pytest.approx([1.0, 1.0, np.exp(-0.5), 0.0])
     assert near == pytest.approx([0.0, 1.0, np.exp(-0.5), 0.0], abs=1e-6)
     assert seen_share(np.array([0.5]), np.array([0.5])).tolist() == [0.75]
+
+
+def test_a_forecast_is_the_less_sure_the_farther_it_lies_beyond_what_was_measured() -> None:
+    memory = NetworkMemory(np.eye(3), np.zeros(3), 0.0, np.zeros(3, dtype=bool))
+
+    beyond = memory.with_measured(np.eye(3)[:2], np.log([2.0, 8.0])).beyond(np.log([2.0, 5.0, 8.0, 80.0, 0.2]))
+
+    # Ten times the longest, and a tenth of the shortest latency.
+    assert beyond == pytest.approx([0.0, 0.0, 0.0, EXTRAPOLATED * np.log(10), -EXTRAPOLATED * np.log(10)])
+    assert memory.beyond(np.log([2.0, 80.0])).tolist() == [0.0, 0.0]
 
 
 def test_intervals_have_a_largest_width() -> None:

@@ -203,6 +203,10 @@ def nearness(places: np.ndarray, measured: np.ndarray) -> np.ndarray:
     return np.asarray(np.exp(-0.5 * squares_apart(places, measured).min(axis=1) / NEAR**2))
 
 
+EXTRAPOLATED = 0.15
+"""Deviation that is added for each e-fold by which a forecast lies beyond all latencies that were measured on the device."""
+
+
 def variance_left(near: np.ndarray) -> np.ndarray:
     """Return the part of the variance of networks' forecasts that measured networks leave, (networks,), from :func:`nearness`."""
     return np.asarray(1 - NEAR_SHARE * near)
@@ -278,6 +282,14 @@ class NetworkMemory:
             return alike, alike
         offset = self.offsets[nearest]
         return alike * offset, alike * (offset != 0)
+
+    def beyond(self, log_ms: np.ndarray) -> np.ndarray:
+        """Return the deviation of forecasts by how far they lie above, or below (negative), all latencies that the device itself
+        measured, (networks,)."""
+        if not len(self.measured_ms):
+            return np.zeros(len(log_ms))
+        measured = np.log(self.measured_ms)
+        return np.asarray(EXTRAPOLATED * (log_ms - np.clip(log_ms, measured.min(), measured.max())))
 
     def known(self, nearest: np.ndarray, alike: np.ndarray) -> np.ndarray:
         """Return how far platforms of the kind ran networks (0 to 1), (networks,), from the result of :meth:`nearest`."""
@@ -357,6 +369,7 @@ class DeviceForecast:
         log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), seen, nearest)
         log_ms += self.memory.recalled_of(*nearest)[0]
         deviation *= np.sqrt(variance_left(near))
+        deviation = np.minimum(np.hypot(deviation, self.memory.beyond(log_ms)), LARGEST_DEVIATION)
         measured_ms = self.memory.measured_of(networks.place)
         ran = measured_ms > 0
         log_ms[ran], deviation[ran] = np.log(measured_ms[ran]), MEASURED_DEVIATION
@@ -427,7 +440,7 @@ class DeviceForecast:
             if member.own is not None:
                 log_ms[row] += networks.alike * member.own[networks.nearest]
         weights = np.array([[member.weight, member.seen_weight] for member in self.members])
-        weight, _, apart = mixture(weights, seen, log_ms, self.regression)
+        weight, mean, apart = mixture(weights, seen, log_ms, self.regression)
         opened, noise = np.zeros_like(alike), np.zeros_like(alike)
         for member, (_, design), own, away in zip(self.members, states, np.sqrt(weight), apart, strict=True):
             state = design @ member.covariance @ design.T + alike * np.outer(novelty, novelty)
@@ -437,6 +450,8 @@ class DeviceForecast:
         found = opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
         of_own = np.sqrt(variance_left(near))
         found *= np.outer(of_own, of_own)
+        beyond = self.memory.beyond(mean + self.memory.recalled_of(networks.nearest, networks.alike)[0])
+        found += np.outer(beyond, beyond)
         ran = self.memory.measured_of(networks.place) > 0
         found[ran], found[:, ran] = 0.0, 0.0
         return found + np.diag(np.where(ran, MEASURED_DEVIATION**2, 0.0))
