@@ -154,6 +154,19 @@ class TestAdd:
 
         assert found["platform"] == "pi5/ncnn-unstated/gpu/fp16"
 
+    @pytest.mark.parametrize(("name", "chip"), [("S24 Ultra", "snapdragon 8 gen 3"), ("M2 MacBook Air", "apple m2")])
+    def test_a_device_is_known_by_the_names_that_predict_takes(
+        self, latcast: Latcast, tmp_path: Path, name: str, chip: str
+    ) -> None:
+        latency_ms = []
+        for arguments in ((name,), ("my own", "--chip", chip)):
+            add = ("device", "add", *arguments, "-u", "cpu4", "-r", "tflite", "-p", "fp32", "-o", tmp_path / "b.zip")
+            assert latcast(*add).code == 0
+            found = latcast("predict", "resnet18", "--on", tmp_path / "b.zip", "--json").json["predictions"]
+            latency_ms.append(found[0]["latency_ms"])
+
+        assert latency_ms[0] == latency_ms[1]
+
     def test_a_device_of_which_nothing_is_known_is_refused_until_its_chip_is_named(
         self, latcast: Latcast, tmp_path: Path
     ) -> None:

@@ -132,12 +132,14 @@ def add(
     from latcast.devices.device_model_file import load_device_model
     from latcast.devices.measured_files import read_measured
     from latcast.devices.measured_networks import MeasuredNetworks
+    from latcast.devices.naming_advice import whole_name
     from latcast.predictors.bundle import save_bundle
     from latcast.predictors.bundle_index import bundle_path
     from latcast.records import Platform
 
     platform = Platform.stated(name, runtime, unit, precision)
-    if not measured and chip_of(name, chip, kind_of(platform, {}), vendor_of(platform)) is None:
+    called = name if chip else whole_name(name)
+    if not measured and chip_of(called, chip, kind_of(platform, {}), vendor_of(platform)) is None:
         raise typer.BadParameter(
             f"nothing was measured on '{name}', and its chip is not known; name it with --chip, or time some networks: latcast "
             "device kit",
@@ -148,7 +150,7 @@ def add(
         found = read_measured(measured, platform) if measured else MeasuredNetworks(())
         progress.show("learning the device", 0.4)
         model = load_device_model(device_model)
-        added = add_device(platform, found, model, device_text=name, chip_text=chip, latency_unit=latency_unit)
+        added = add_device(platform, found, model, device_text=called, chip_text=chip, latency_unit=latency_unit)
         progress.show("writing the bundle", 0.9)
         written = save_bundle(added.predictor, output or bundle_path(platform))
     for text in (*added.notes, *added.warnings):

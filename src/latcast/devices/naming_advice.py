@@ -1,4 +1,4 @@
-"""Advice on how to name a device, for messages about a text that means no platform."""
+"""The whole name of a device that is named in short, and advice on how to name one, for messages about a text that means none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from latcast.chips.name_matching import qualifies
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_names import read_name
 from latcast.records import UNIT_KINDS
+
+
+def whole_name(text: str) -> str:
+    """Return the name of the device or chip that a text means where platforms are named ("S24 Ultra", "M2 MacBook Air").
+
+    The text is returned where it means none, or devices with different chips.
+    """
+    named = read_name(text, platform_ids()) if chip_of(text) is None else None
+    entries = named.entries if named is not None else ()
+    return entries[0].name if len({chip.die for each in entries for chip in chips_of(each)[:1]}) == 1 else text
 
 
 def what_to_name(text: str) -> str:
