@@ -192,7 +192,8 @@ def test_the_nearest_are_the_chip_its_silicon_its_core_or_family_and_then_its_ve
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("855", "Snapdragon 855"), ("sd855", "Snapdragon 855"), ("Snapdragon 855", "Snapdragon 855"),
+        ("855", "Snapdragon 855"), ("sd855", "Snapdragon 855"), ("SD8G3", "Snapdragon 8 Gen 3"),
+        ("Snapdragon 855", "Snapdragon 855"),
         ("snapdragon855", "Snapdragon 855"), ("sm8150", "Snapdragon 855"), ("SM-8150", "Snapdragon 855"),
         ("Qualcomm SM8150", "Snapdragon 855"), ("855+", "Snapdragon 855+"), ("snapdragon 855 plus", "Snapdragon 855+"),
         ("8gen3", "Snapdragon 8 Gen 3"), ("8 Gen 3", "Snapdragon 8 Gen 3"), ("pixel 4", "Pixel 4"), ("PIXEL_4", "Pixel 4"),

@@ -76,7 +76,8 @@ def test_a_detector_is_the_size_that_its_name_says(name: str, millions: float) -
     ("text", "name"),
     [
         ("inception_v1", "googlenet"), ("PPLCNet_x1_0", "timm/lcnet_100"), ("EfficientNet Edge Small", "timm/efficientnet_es"),
-        ("ResNet18-v1", "resnet18"), ("FP32 MobileNet v2 1.0X", "mobilenet_v2"), ("MobileNetV1_x0_75", "mobilenet_v1_0_75"),
+        ("RegNetY 32GF", "torchvision/regnet_y_32gf"), ("RegNetY 3.2GF", "regnet_y_3_2gf"), ("ResNet18-v1", "resnet18"),
+        ("FP32 MobileNet v2 1.0X", "mobilenet_v2"), ("MobileNetV1_x0_75", "mobilenet_v1_0_75"),
     ],
 )  # fmt: skip
 def test_what_datasets_call_a_network_means_it(text: str, name: str) -> None:

@@ -139,10 +139,13 @@ def is_telling(name: str, plain: str) -> bool:
 
 
 def ways_to_write(name: str) -> Iterator[str]:
-    """Yield a name and its other spellings: without its brand, "sd" for Snapdragon."""
+    """Yield a name and its other spellings: without its brand, "sd" for Snapdragon, "g3" for "gen 3", Intel's numbers alone."""
     yield name
+    if intel := re.fullmatch(r"(?:(?:intel )?core )?i[3579]-(\d{4,5}\w*)", name.lower()):
+        yield f"intel {intel[1]}"
     first, _, rest = name.lower().partition(" ")
     if rest and first in BRANDS:
         yield rest
         if first == "snapdragon":
             yield f"sd {rest}"
+            yield f"sd {rest.replace(' gen ', 'g')}"

@@ -1,6 +1,6 @@
 """Networks by the names that people write: ``ResNet-50``, ``ViT-B/16``, ``google/mobilenet_v2_1.0_224``, ``yolov8n``.
 
-Names are compared by their letters and digits alone, in the order
+Names are compared by their letters and digits alone (two numbers stay two), in the order
 of :data:`_ORDER`; the network that is found carries its own name, so that every answer says which one it is of.
 """
 
@@ -156,5 +156,10 @@ def names_in(space: str) -> dict[str, str]:
 
 
 def letters_of(name: str) -> str:
-    """Return the letters and digits of a name, in lower case: two spellings of one name have the same."""
-    return re.sub("[^a-z0-9]+", "", name.lower())
+    """Return the letters and digits of a name, in lower case: two spellings of one name have the same.
+
+    >>> letters_of("RegNet-Y 3.2GF"), letters_of("regnet_y_3_2gf"), letters_of("RegNetY 32GF")
+    ('regnety3.2gf', 'regnety3.2gf', 'regnety32gf')
+    """
+    apart = re.sub(r"(?<=\d)[^a-z0-9]+(?=\d)", ".", name.lower())
+    return re.sub(r"[^a-z0-9.]|(?<!\d)\.|\.(?!\d)", "", apart)
