@@ -434,29 +434,30 @@ def predict_each(
 
     Platforms with the same rules share a workload, and none is in memory longer than needed.
     """
-    workloads: list[tuple[list[int], Workload]] = []
+    workloads: list[Workload] = []
     for each in placed(on, graphs):
         predicted: dict[int, PredictedNetwork] = {}
         for found in {id(found): found for found in each}.values():
             predictor, places = load(found), [place for place, one in enumerate(each) if one is found]
-            workload = next((known for of, known in workloads if of == places and known.rules == predictor.rules), None)
-            meant = {place: other for place in places if (other := _meant_there(graphs[place], predictor)) is not None}
-            if workload is None or meant:
-                workload = Workload([meant.get(place, graphs[place]) for place in places], predictor.rules)
-                workloads += [] if meant else [(places, workload)]
+            meant = [meant_there(graphs[place], predictor) for place in places]
+            shared = (
+                known for known in workloads if known.rules == predictor.rules and [*map(id, known.graphs)] == [*map(id, meant)]
+            )
+            workload = next(shared, None) or Workload(meant, predictor.rules)
+            workloads += [] if workload in workloads else [workload]
             predictions = predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
             for place, kernels, prediction in zip(places, workload.kernels, predictions, strict=True):
                 predicted[place] = PredictedNetwork(predictor, kernels, prediction)
         yield [predicted[place] for place in range(len(graphs))]
 
 
-def _meant_there(graph: Graph, predictor: PlatformPredictor) -> Graph | None:
-    """Return the network that a published name meant where a device was added from measured networks; None where it is the same.
+def meant_there(graph: Graph, predictor: PlatformPredictor) -> Graph:
+    """Return the network that a published name meant where a device was added from measured networks; the same on others.
 
     ``device add`` takes names for networks of the collection that is timed with a runtime: of ncnn's benchmark, of AI Hub.
     """
     if not predictor.card.get("nearest"):  # it was not added
-        return None
+        return graph
     from latcast.predictors.card import TRAINING_KEYS
     from latcast.predictors.platform_names import collection_of
     from latcast.spaces.catalogue import find_model
@@ -466,8 +467,8 @@ def _meant_there(graph: Graph, predictor: PlatformPredictor) -> Graph | None:
     own, measured = collection_of(predictor.platform), set(predictor.card[TRAINING_KEYS])
     name, usual = names_in(own).get(graph.name), find_model(graph.name)
     if name is None or usual is None or usual.key in measured or measured.isdisjoint(each.key for each in references_in(own)):
-        return None
-    return replace(read_model(name), name=graph.name) if read_model(usual).structure_key == graph.structure_key else None
+        return graph
+    return replace(read_model(name), name=graph.name) if read_model(usual).structure_key == graph.structure_key else graph
 
 
 @overload

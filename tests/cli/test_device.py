@@ -107,6 +107,8 @@ class TestAdd:
         assert (latency_ms[0], latency_ms[2]) == (latency_ms[1], latency_ms[3])
         assert latency_ms[4] != latency_ms[0]
         assert found[0]["model"] == "resnet50"
+        compared = latcast("compare", "resnet50", "mobilenet_v3", "--on", bundle, "--json").json["pairs"][0]
+        assert compared["difference_ms"] == pytest.approx(latency_ms[2] - latency_ms[0])
 
     def test_a_device_without_measurements_is_added_with_a_warning(self, latcast: Latcast, tmp_path: Path) -> None:
         found = latcast(*ADD, "-o", tmp_path / "board.zip")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree
 
 from latcast.errors import LatcastError
-from latcast.forecast import Found, NamedPlatforms, Note, On, is_one, load, placed
+from latcast.forecast import Found, NamedPlatforms, Note, On, is_one, load, meant_there, placed
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
@@ -423,7 +423,7 @@ def _of_tier(
     refused: list[Refusal],
 ) -> Iterable[Check]:  # fmt: skip
     """Check a network on one platform; add to ``refused`` which latencies under conditions are not known."""
-    [found] = predictor.predict_many([graph], conditions=conditions)
+    [found] = predictor.predict_many([meant_there(graph, predictor)], conditions=conditions)
     if tier.max_ms is not None:
         steady: dict[str, Bounded] = {"": (found.latency_ms, found.low_ms, found.high_ms)}
         bases = found.condition_bases() or [""]

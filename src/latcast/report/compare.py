@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
-from latcast.forecast import On, Platforms, is_one, load, load_all, placed
+from latcast.forecast import On, Platforms, is_one, load, load_all, meant_there, placed
+from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.report.alignment import KernelChange, align, diff_lines
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
@@ -237,7 +238,10 @@ def compare(
         ('pixel4/tflite-2.10/1large/int8', True)
     """
     first, second = (read_model(model, ModelOptions(**options)) for model in (a, a if b is None else b))
-    predicted = partial(PlacedNetwork.predicted, breakdown=True, conditions=conditions)
+
+    def predicted(graph: Graph, predictor: PlatformPredictor) -> PlacedNetwork:
+        return PlacedNetwork.predicted(meant_there(graph, predictor), predictor, breakdown=True, conditions=conditions)
+
     if b is None:
         predictors = load_all(on, first)
         if len(predictors) < 2:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from latcast.errors import LatcastError, ModelError, counted
-from latcast.forecast import On, Platforms, is_one, load_all
+from latcast.forecast import On, Platforms, is_one, load_all, meant_there
 from latcast.graph import edits
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
@@ -225,6 +225,7 @@ def explain_graph(
         resized: Gives the network for inputs of other shapes; that of the graph where None.
         conditions: Further latencies that are asked for.
     """
+    graph = meant_there(graph, predictor)
     [base] = predictor.predict_many([graph], breakdown=True, conditions=conditions)
     memory = memory_of(graph, predictor.rules, predictor.platform.precision)
     if base.grade.rough:
