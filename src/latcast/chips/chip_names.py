@@ -331,41 +331,52 @@ def _check_kind(unit_kind: str) -> None:
         raise LatcastError(f"the kind of unit is '{unit_kind}'; expected one of {', '.join(UNIT_KINDS)}")
 
 
-def nearest(chip: Chip, unit_kind: str) -> Callable[[Chip | None], tuple[int, int]]:
+SAME_SILICON, SAME_FAMILY = 1, 3
+"""Of :func:`relation` up to which chips have one silicon, and units of one family or core."""
+
+
+def nearest(chip: Chip, unit_kind: str) -> Callable[[Chip | None], tuple[int, int, int]]:
     """Return a sort key of chips by the likeness of their unit to that of ``chip``: ``sorted(known, key=nearest(chip, "gpu"))``.
 
-    The first number is the relation: the same chip (0), another bin of its silicon (1), the same core design, GPU or NPU class
-    (2), the same family of GPUs or NPUs (3), the same vendor (4), another one (5), not known (6); the second number is the
-    difference in years.
+    The first two numbers are of :func:`relation`, 6 of chips that are not known; the third is the difference in years.
 
     Raises:
         LatcastError: No such kind of unit.
     """
     _check_kind(unit_kind)
 
-    def part(of: Chip) -> tuple[str | None, str | None]:
-        if unit_kind == "cpu":
-            cluster = of.cluster()
-            return (cluster.design if cluster else None, None)
-        return (of.gpu, of.gpu_family) if unit_kind == "gpu" else (of.npu, of.npu_family)
-
-    mine = part(chip)
-
-    def key(other: Chip | None) -> tuple[int, int]:
+    def key(other: Chip | None) -> tuple[int, int, int]:
         if other is None:
-            return 6, 99
-        theirs = part(other)
-        years = abs(chip.year - other.year) if chip.year and other.year else 50
-        if other.id == chip.id:
-            relation = 0
-        elif other.die == chip.die:
-            relation = 1
-        elif mine[0] and mine[0] == theirs[0] != mine[1]:
-            relation = 2
-        elif mine[1] and mine[1] == theirs[1]:
-            relation = 3
-        else:
-            relation = 4 if other.vendor == chip.vendor else 5
-        return relation, years
+            return 6, 0, 99
+        return *relation(chip, other, unit_kind)[0], abs(chip.year - other.year) if chip.year and other.year else 50
 
     return key
+
+
+def relation(mine: Chip, other: Chip, unit_kind: str, unit: str = "") -> tuple[tuple[int, int], str]:
+    """Return how near a unit of another chip is to a chip's own, and in words how it is related.
+
+    The same chip (0), another bin of its silicon (1), the same core, GPU or NPU class (2), the same family of GPUs or NPUs (3),
+    the same vendor (4), another one (5); of cores the second number is the place of the core in ``mine``.
+
+    Args:
+        mine, other: The chips.
+        unit_kind: ``cpu``, ``gpu`` or ``npu``.
+        unit: Of a platform on the other, as for :func:`facts`.
+    """
+    if other.id == mine.id:
+        return (0, 0), "the same chip"
+    if other.die == mine.die:
+        return (1, 0), "the same silicon"
+    if unit_kind == "cpu":
+        cluster = other.cluster(unit)
+        designs = [each.design for each in mine.cpu]
+        if cluster is not None and cluster.design in designs:
+            return (2, designs.index(cluster.design)), f"the same core, {cluster.design}"
+    else:
+        part, family = getattr(mine, unit_kind), getattr(mine, f"{unit_kind}_family")
+        if part and part == getattr(other, unit_kind) != family:
+            return (2, 0), f"the same {unit_kind.upper()}, {part}"
+        if family and family == getattr(other, f"{unit_kind}_family"):
+            return (3, 0), f"the same {unit_kind.upper()} family, {family}"
+    return ((4, 0), "the same vendor") if other.vendor == mine.vendor else ((5, 0), "another vendor")

@@ -220,7 +220,7 @@ def _nearest(
     if len(log_ms):
         return tuple(most_like(model, kind, covariates, described, log_ms, die, NEAREST_SHOWN))
     chip = chips().get(die)
-    relation = nearest(chip, kind) if chip is not None else (lambda _: (0, 0))
+    relation = nearest(chip, kind) if chip is not None else (lambda _: (0, 0, 0))
     known = [model.platforms[row] for row in model.rows_of_kind[kind]]
     known.sort(key=lambda each: relation(chips().get(each.silicon)))
     return tuple(Twin(each.name, None, None, bool(die) and each.silicon == die) for each in known[:NEAREST_SHOWN])

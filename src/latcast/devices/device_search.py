@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from latcast.chips.chip_names import Found, chip_of, devices_named, find
+from latcast.chips.chip_names import SAME_FAMILY, Found, chip_of, devices_named, find, relation
 from latcast.chips.chip_table import Chip, CpuCluster, devices
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import PlatformSummary, platforms
@@ -130,30 +130,10 @@ def _near(
     for platform, kind, chip in known:
         if chip is None or kind not in UNIT_KINDS:
             continue
-        relations = [relation for mine in found.chips if (relation := _relation(mine, chip, kind, platform.unit))]
-        if relations:
-            order, text = min(relations)
+        order, text = min(relation(mine, chip, kind, platform.unit) for mine in found.chips)
+        if order[0] <= SAME_FAMILY:
             if order[0] <= 1 and found.device is not None and found.device in devices_named(platform.device):
                 order, text = (-1, 0), "the same device"
             part = chip.cluster(platform.unit) if kind == "cpu" else chip.gpu if kind == "gpu" else chip.npu
             name = part.name if isinstance(part, CpuCluster) else part
             yield order, NearPlatform(platform.id, platform.device, name or "not known", text, platform.mape)
-
-
-def _relation(mine: Chip, other: Chip, kind: str, unit: str) -> tuple[tuple[int, int], str] | None:
-    """Return how a unit of another chip is related to a chip's own, or None."""
-    if other.id == mine.id:
-        return (0, 0), "the same chip"
-    if other.die == mine.die:
-        return (1, 0), "the same silicon"
-    if kind == "cpu":
-        cluster = other.cluster(unit)
-        designs = [each.design for each in mine.cpu]
-        if cluster is None or cluster.design not in designs:
-            return None
-        return (2, designs.index(cluster.design)), f"the same core, {cluster.design}"
-    part, family = (mine.gpu, mine.gpu_family) if kind == "gpu" else (mine.npu, mine.npu_family)
-    other_part, other_family = (other.gpu, other.gpu_family) if kind == "gpu" else (other.npu, other.npu_family)
-    if part and part == other_part != family:
-        return (2, 0), f"the same {kind.upper()}, {part}"
-    return ((3, 0), f"the same {kind.upper()} family, {family}") if family and family == other_family else None

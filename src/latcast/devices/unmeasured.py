@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from latcast.chips.chip_names import chip_of, chips_of, nearest, vendor_of
+from latcast.chips.chip_names import SAME_FAMILY, SAME_SILICON, chip_of, chips_of, nearest, vendor_of
 from latcast.chips.chip_table import Chip, Device
 from latcast.devices.added_device import add_device
 from latcast.devices.device_model_file import load_device_model
@@ -34,9 +34,6 @@ USUAL_OF_VENDOR = {
     **dict.fromkeys((("AMD", "cpu"), ("Intel", "cpu")), "any/onnxruntime-unstated/cpu/fp32"),
 }
 """The same of vendors on whose units people run others: computers' CPUs take as many threads as the runtime chooses."""
-
-SAME_SILICON, SAME_FAMILY = 1, 3
-"""Relations of :func:`latcast.chips.chip_names.nearest` up to which chips have one silicon, and GPUs or NPUs of one family."""
 
 
 def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPredictor]:
