@@ -19,13 +19,16 @@ from latcast.devices.device_model import (
     arbitration_at,
     member_weights,
 )
+from latcast.devices.members import Candidate
 from latcast.predictors.device_forecast import (
     LARGEST_DEVIATION,
     by_member,
+    carried,
     nearness,
     pooled,
     regression_row,
     seen_share,
+    squares_apart,
     variance_left,
 )
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
@@ -149,6 +152,7 @@ class MemberForecasts:
         known: (tested,) how far the pool knows each network.
         near: (tested,) how near each is to a measured one; see :func:`latcast.predictors.device_forecast.nearness`.
         rivals: Other ways to forecast, by name: (tested,) logarithms.
+        nearest: The same of the measured network that is nearest to each tested one; None where its residual does not count.
     """
 
     trial: DeviceTrial
@@ -160,6 +164,16 @@ class MemberForecasts:
     known: np.ndarray
     near: np.ndarray
     rivals: Mapping[str, np.ndarray] = field(default_factory=dict)
+    nearest: MemberForecasts | None = None
+
+    def of(self, part: np.ndarray, held_out: str) -> MemberForecasts:
+        """Return the forecasts of some of the tested networks, of which something else is held out."""
+        trial = replace(self.trial, tested=self.trial.tested[part], log_ms=self.trial.log_ms[part], held_out=held_out)
+        return replace(
+            self, trial=trial, log_ms=self.log_ms[:, part], open_variance=self.open_variance[:, part],
+            noise_variance=self.noise_variance[:, part], known=self.known[part], near=self.near[part],
+            nearest=None if self.nearest is None else self.nearest.of(part, held_out),
+        )  # fmt: skip
 
     @property
     def seen(self) -> np.ndarray:
@@ -167,12 +181,24 @@ class MemberForecasts:
         return seen_share(self.known, self.near)
 
 
-def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceTrial) -> MemberForecasts:
-    """Apply all members to one trial."""
+def try_members(
+    model: DeviceModel, described: DescribedNetworks, trial: DeviceTrial, *, with_nearest: bool = False
+) -> MemberForecasts:
+    """Apply all members to one trial; and to the measured networks nearest to the tested ones, if asked for."""
+    platform, measured = trial.platform, described.rows(trial.measured)
+    candidates = model.candidates(platform.kind, platform.covariates, measured, trial.measured_log_ms, platform.silicon)
+    found = _by_candidates(model, described, trial, candidates)
+    if not (with_nearest and len(trial.measured)):
+        return found
+    nearest = squares_apart(described.rows(trial.tested).place, measured.place).argmin(axis=1)
+    again = replace(trial, tested=trial.measured[nearest], log_ms=trial.measured_log_ms[nearest])
+    return replace(found, nearest=_by_candidates(model, described, again, candidates))
+
+
+def _by_candidates(
+    model: DeviceModel, described: DescribedNetworks, trial: DeviceTrial, candidates: Sequence[Candidate]
+) -> MemberForecasts:
     platform = trial.platform
-    candidates = model.candidates(
-        platform.kind, platform.covariates, described.rows(trial.measured), trial.measured_log_ms, platform.silicon
-    )
     seen = described.rows(trial.tested)
     novelty = seen.novelty(model.kinds[platform.kind])
     memory = model.memory(platform.kind, platform.covariates)
@@ -306,6 +332,8 @@ def mixed(one: MemberForecasts, given: Arbitration) -> tuple[np.ndarray, np.ndar
     factors = given.new[2:], given.seen[2:]
     regression = regression_row(one.names, len(one.trial.measured))
     mean, variance = pooled(weights, factors, one.seen, one.log_ms, one.open_variance, one.noise_variance, regression)
+    if one.nearest is not None:
+        mean = mean + carried(one.nearest.trial.log_ms - mixed(one.nearest, given)[0], one.known, one.near)
     return mean, variance_left(one.near) * variance
 
 

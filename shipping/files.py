@@ -156,12 +156,13 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
             [forecast.network_scale, forecast.kernel_scale, *forecast.factors[0], *forecast.factors[1], forecast.measured,
              memories.place(forecast.memory.offsets), forecast.memory.explained, interval.low, interval.high, interval.networks]
         )  # fmt: skip
-    measured, latencies = [], []
+    measured, latencies, residuals = [], [], []
     for memory in (forecast.memory for forecast in forecasts):
         nearest, alike = memory.nearest(memory.measured_places)
         kept, rows = np.unique(nearest[alike > SAME], return_index=True)
         measured.append(kept)
         latencies.append(memory.measured_ms[alike > SAME][rows])
+        residuals.append(memory.measured_residual[alike > SAME][rows])
     bits = np.zeros((len(platforms), len(networks)), dtype=bool)
     known = np.array([forecast.memory.ran for forecast in forecasts])
     for row, places in enumerate(ran):
@@ -178,6 +179,7 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
         "platform.measured": np.cumsum([0, *map(len, measured)]).astype(np.int32),
         "measured.place": np.concatenate([np.zeros(0), *measured]).astype(np.int32),
         "measured.ms": np.concatenate([np.zeros(0), *latencies]).astype(np.float32),
+        "measured.residual": np.concatenate([np.zeros(0), *residuals]).astype(np.float16),
         "platform.card": np.cumsum([0, *map(len, cards)]).astype(np.int64),
         "card": np.frombuffer(b"".join(cards), dtype=np.uint8),
         "member.mean": np.array(means, dtype=np.float32),

@@ -150,7 +150,7 @@ def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, w
             if each.name in wanted and len(known.networks):
                 own = apart_from(model, each.name)
                 for trial in _trials(each, known, out[each.networks], part, chip_fold[each.silicon], rng):
-                    found += _by_held_out(try_members(own, described, trial), out)
+                    found += _by_held_out(try_members(own, described, trial, with_nearest=True), out)
     watch("leaving networks out", FOLDS, FOLDS)
     return found
 
@@ -180,13 +180,7 @@ def _by_held_out(tried: MemberForecasts, out: np.ndarray) -> Iterator[MemberFore
     new = out[tried.trial.tested]
     for held_out, part in ((NEW_LINEAGES, new), (NOTHING, ~new)):
         if part.any():
-            trial = replace(
-                tried.trial, tested=tried.trial.tested[part], log_ms=tried.trial.log_ms[part], held_out=held_out
-            )  # fmt: skip
-            yield replace(
-                tried, trial=trial, log_ms=tried.log_ms[:, part], open_variance=tried.open_variance[:, part],
-                noise_variance=tried.noise_variance[:, part], known=tried.known[part], near=tried.near[part],
-            )  # fmt: skip
+            yield tried.of(part, held_out)
 
 
 @dataclass(frozen=True)
@@ -264,7 +258,9 @@ def pool_members(
         seen = described.rows(each.networks)
         candidates = own.candidates(each.kind, each.covariates, seen, each.log_ms, each.silicon)
         forecast = own.arbitrated(each.kind, each.covariates, candidates, len(each.networks), least_weight=LEAST_WEIGHT)
-        forecast = replace(forecast, memory=forecast.memory.with_measured(seen.place, each.log_ms))
+        nearest, ones = forecast.memory.nearest(seen.place), np.ones(len(each.networks))
+        said = forecast.of_described(seen.terms, seen.basis, ones, ones, nearest)[0] + forecast.memory.recalled_of(*nearest)[0]
+        forecast = replace(forecast, memory=forecast.memory.with_measured(seen.place, each.log_ms, each.log_ms - said))
         prior_of = {candidate.name: candidate.prior_covariance for candidate in candidates}
         priors = tuple(prior_of[member.name] for member in forecast.members)
         references = [pool.references[row] for row in each.networks]

@@ -267,3 +267,36 @@ def test_what_limits_a_kernel_adds_up_to_its_latency() -> None:
     assert limit_ms.shape == (len(kernels.terms), 3)
     assert limit_ms.sum(axis=1) == pytest.approx(MIXED.kernel_ms(kernels))
     assert (limit_ms.sum(axis=0) > 0).all()
+
+
+def test_a_network_takes_over_the_residual_of_a_measured_one_near_it_unless_other_platforms_ran_it() -> None:
+    places = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, NEAR], [9.0, 9.0]])
+    memory = NetworkMemory(places, np.zeros(4), 0.5, np.zeros(4, dtype=bool))
+    memory = memory.with_measured(places[:2], np.log([1.0, 2.0]), np.array([0.3, -0.2]))
+
+    near = nearness(places, places[:2])
+
+    found = memory.residual_near(places, np.array([0.0, 0.5, 0.0, 0.0]), near)
+
+    # At the place of a measured network, at one that others half know, a length away (e^-½), far away.
+    assert found == pytest.approx([0.3 * NEAR_SHARE, -0.1 * NEAR_SHARE, 0.3 * NEAR_SHARE * np.exp(-0.5), 0.0], abs=1e-9)
+    assert memory.residual_near(places, np.ones(4), near).tolist() == [0.0] * 4
+    assert memory.with_measured(places[:2], np.zeros(2)).residual_near(places, np.zeros(4), near).tolist() == [0.0] * 4
+
+
+def test_a_forecast_kept_as_arrays_still_takes_over_residuals() -> None:
+    places = features().place
+    nothing = np.zeros(len(places))
+    memory = NetworkMemory(places, nothing, 0.5, nothing > 0)
+    plain, moved = (
+        replace(MIXED, memory=memory.with_measured(places[[1]], np.log([2.0]), np.array([residual]))) for residual in (0.0, 0.5)
+    )
+    sums = moved.sums(features())
+
+    again = DeviceForecast.from_arrays(MIXED.member_names, moved.arrays()).of_sums(sums)[0]
+
+    others = np.arange(len(places)) != 1
+    share = NEAR_SHARE * np.exp(-0.5 * ((places - places[1]) ** 2).sum(axis=1) / NEAR**2)
+    assert share[others].max() > 0.01
+    assert (moved.of_sums(sums)[0] - plain.of_sums(sums)[0])[others] == pytest.approx(0.5 * share[others])
+    assert again == pytest.approx(moved.of_sums(sums)[0], rel=1e-5, abs=1e-5)

@@ -6,6 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from latcast.devices.device_model import arbitration_at
+from latcast.predictors.device_forecast import NEAR_SHARE
 from shipping.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
@@ -194,3 +196,19 @@ def test_a_chip_is_judged_by_what_was_learned_on_other_chips() -> None:
 
     assert changes[True] == 0.0
     assert changes[False] > 0.0
+
+
+def test_a_trial_takes_over_the_residual_of_the_nearest_measured_network() -> None:
+    one = tried(NEW_NETWORKS, (0.0, 0.0), 1)[0]
+    given = arbitration_at((), 3)
+    near = np.linspace(0.0, 1.0, TESTED)
+    # Of each nearest network a quarter more was measured than forecast.
+    beside = replace(one, trial=replace(one.trial, log_ms=mixed(one, given)[0] + 0.25))
+
+    mean = mixed(replace(one, near=near, nearest=beside), given)[0]
+
+    assert mean - mixed(one, given)[0] == pytest.approx(0.25 * NEAR_SHARE * near)
+    part = np.array([3, 5])
+    some = replace(one, near=near, nearest=beside).of(part, NEW_LINEAGES)
+    assert some.trial.held_out == NEW_LINEAGES
+    assert mixed(some, given)[0] == pytest.approx(mean[part])

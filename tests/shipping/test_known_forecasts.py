@@ -93,6 +93,13 @@ def test_no_network_is_tested_that_the_platform_was_measured_with() -> None:
         assert one.trial.platform.name in WANTED
 
 
+def test_the_residual_that_a_tested_network_takes_over_is_of_a_measured_one() -> None:
+    for one in tried():
+        assert one.nearest is not None
+        assert len(one.nearest.trial.tested) == len(one.trial.tested)
+        assert set(one.nearest.trial.tested) <= set(one.trial.measured)
+
+
 def test_a_network_of_an_unseen_lineage_is_one_of_whose_lineage_nothing_was_measured() -> None:
     lineages = pool().lineages
     for one in tried():

@@ -217,6 +217,17 @@ def seen_share(known: np.ndarray, near: np.ndarray) -> np.ndarray:
     return np.asarray(1 - (1 - known) * (1 - near))
 
 
+def carried(residual: np.ndarray, known: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Return the part of the nearest measured network's residual that counts for a network, each (networks,).
+
+    Args:
+        residual: Of the nearest measured network.
+        known: See :meth:`NetworkMemory.known`.
+        near: See :func:`nearness`.
+    """
+    return (1 - known) * NEAR_SHARE * near * residual
+
+
 def squares_apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the squared distances of places, (first, second)."""
     return np.maximum((first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2 * first @ second.T, 0.0)
@@ -238,6 +249,8 @@ class NetworkMemory:
         ran: (networks,) whether any platform of the device's kind of unit, and design of NPU, ran each, be it one alone.
         measured_places: (measured networks, places) of those that the device itself ran, be they in the memory or not.
         measured_ms: (measured networks,) their latencies.
+        measured_residual: (measured networks,) logarithm of each over what the members say of it; 0 where it is not to count for
+            other networks.
     """
 
     places: np.ndarray
@@ -246,16 +259,21 @@ class NetworkMemory:
     ran: np.ndarray
     measured_places: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     measured_ms: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    measured_residual: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
-    def with_measured(self, places: np.ndarray, log_ms: np.ndarray) -> NetworkMemory:
+    def with_measured(self, places: np.ndarray, log_ms: np.ndarray, residual: np.ndarray | None = None) -> NetworkMemory:
         """Keep what the device measured of networks, the geometric mean of each; of no networks, forget what it measured.
 
         Args:
             places: (measured networks, places).
             log_ms: (measured networks,) logarithms of the latencies.
+            residual: (measured networks,) their logarithms over what the members say; None where it is to count for no other.
         """
         same = likeness(squares_apart(places, places)) > SAME
-        return replace(self, measured_places=places, measured_ms=np.exp(same @ log_ms / same.sum(axis=1)))
+        mean_log_ms, mean_residual = (
+            same @ values / same.sum(axis=1) for values in (log_ms, np.zeros(len(log_ms)) if residual is None else residual)
+        )
+        return replace(self, measured_places=places, measured_ms=np.exp(mean_log_ms), measured_residual=mean_residual)
 
     def measured_of(self, places: np.ndarray) -> np.ndarray:
         """Return the latencies of networks that the device itself ran, 0 for others, (networks,)."""
@@ -263,6 +281,21 @@ class NetworkMemory:
             return np.zeros(len(places))
         square = squares_apart(places, self.measured_places)
         return np.where(likeness(square.min(axis=1)) > SAME, self.measured_ms[square.argmin(axis=1)], 0.0)
+
+    def residual_near(self, places: np.ndarray, known: np.ndarray, near: np.ndarray) -> np.ndarray:
+        """Return the residual of the nearest network that the device ran, as far as it tells of each network, (networks,).
+
+        It tells nothing of those that other platforms ran, as their offset is known.
+
+        Args:
+            places: (networks, places).
+            known: (networks,) from :meth:`known`.
+            near: (networks,) from :func:`nearness`.
+        """
+        if not self.measured_residual.any() or not len(places):
+            return np.zeros(len(places))
+        nearest = squares_apart(places, self.measured_places).argmin(axis=1)
+        return carried(self.measured_residual[nearest], known, near)
 
     def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the offset of networks, and how far it is known (0 to 1), each (networks,)."""
@@ -367,7 +400,8 @@ class DeviceForecast:
         nearest = networks.nearest, networks.alike
         seen, near = self.memory.seen(networks)
         log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), seen, nearest)
-        log_ms += self.memory.recalled_of(*nearest)[0]
+        known = self.memory.known(*nearest)
+        log_ms += self.memory.recalled_of(*nearest)[0] + self.memory.residual_near(networks.place, known, near)
         deviation *= np.sqrt(variance_left(near))
         deviation = np.minimum(np.hypot(deviation, self.memory.beyond(log_ms)), LARGEST_DEVIATION)
         measured_ms = self.memory.measured_of(networks.place)
@@ -508,7 +542,8 @@ class DeviceForecast:
             "memory.explained": np.array([self.memory.explained]), "memory.ran": self.memory.ran,
         }  # fmt: skip
         if len(self.memory.measured_ms):
-            memory |= {"measured.places": self.memory.measured_places, "measured.ms": self.memory.measured_ms}
+            names = ("places", "ms", "residual")
+            memory |= {f"measured.{name}": getattr(self.memory, f"measured_{name}") for name in names}
         memory |= {f"member.own.{row}": each.own for row, each in enumerate(self.members) if each.own is not None}
         return {name: array.astype(np.float32) for name, array in (self.basis.arrays() | members | memory).items()}
 
@@ -553,9 +588,13 @@ class DeviceForecast:
         ran = found["memory.ran"] > 0
         memory = NetworkMemory(found["memory.places"], offsets, float(found["memory.explained"][0]), ran)
         if "measured.ms" in found:
-            memory = replace(memory, measured_places=found["measured.places"], measured_ms=found["measured.ms"])
-            shapes = memory.measured_places.shape, memory.measured_ms.shape
-            if shapes != ((len(memory.measured_places), basis.places.shape[1]), (len(memory.measured_places),)):
+            residual = found.get("measured.residual", np.zeros_like(found["measured.ms"]))
+            memory = replace(
+                memory, measured_places=found["measured.places"], measured_ms=found["measured.ms"], measured_residual=residual
+            )
+            shapes = memory.measured_places.shape, memory.measured_ms.shape, residual.shape
+            count = len(memory.measured_places)
+            if shapes != ((count, basis.places.shape[1]), (count,), (count,)):
                 raise ValueError(f"found places and latencies of measured networks of the shapes {shapes}")
         if (len(offsets) and memory.places.shape != (len(offsets), basis.places.shape[1])) or ran.shape != offsets.shape:
             raise ValueError(f"found places of shape {memory.places.shape} for {len(offsets)} known networks")

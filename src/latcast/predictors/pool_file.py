@@ -28,7 +28,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import check_schema, parse_json, parse_tensors
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 class PoolFile:
@@ -123,11 +123,11 @@ class PoolFile:
         offsets = arrays["memory.offsets"][int(memory)].astype(np.float64)
         ran = np.unpackbits(arrays["platform.known"][row], count=len(offsets)).astype(bool)
         start, end = arrays["platform.measured"][row : row + 2].tolist()
-        measured_ms = arrays["measured.ms"][start:end].astype(np.float64)
+        measured_ms, residual = (arrays[f"measured.{name}"][start:end].astype(np.float64) for name in ("ms", "residual"))
         forecast = DeviceForecast(
             self._basis, network_scale, kernel_scale, tuple(members), ((four[0], four[1]), (four[2], four[3])), int(measured),
             NetworkMemory(
-                self._places, offsets, explained, ran, self._places[arrays["measured.place"][start:end]], measured_ms
+                self._places, offsets, explained, ran, self._places[arrays["measured.place"][start:end]], measured_ms, residual
             ),
         )  # fmt: skip
         return forecast, Interval(low, high, int(judged), 0.0)
