@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 
 import numpy as np
 
@@ -110,7 +109,7 @@ class Trainer:
         if chosen_model(self.learn_from, self.model) == ANALYTICAL_GP:
             return self._fit_from_networks(data.networks)
         predictor = self._kernels(data)
-        return self._calibrated(predictor, data, *self._sums(predictor, data.networks))
+        return replace(predictor, network=self._calibration(predictor, data.networks, scaled=data.scaled))
 
     def held_out(self, data: TrainingData, groups: Sequence[str] | None = None) -> HeldOut:
         """Predict each training network, in order, by a predictor that saw nothing of its fold.
@@ -170,16 +169,6 @@ class Trainer:
         """Return how caches cool down; None where that does not count."""
         return Coldness() if self.by_coldness else None
 
-    def _sums(self, predictor: PlatformPredictor, networks: Sequence[NetworkSample]) -> tuple[np.ndarray, list[str]]:
-        """Return each network's kernel latencies summed by type, without calibration terms, at its coldness."""
-        table = KernelTable.of([sample.kernels for sample in networks])
-        if self._coldness is None:
-            return _sums(predictor, table)
-        coldness = self._coldness.of(np.array([sample.latency_ms for sample in networks]))
-        by_level = predictor.kernel_latency_by_coldness_ms(table.configurations, LEVELS)
-        levels = [sums_by_type(table, latency_ms)[0] for latency_ms in by_level]
-        return at_coldness(np.stack(levels), coldness), list(table.configurations)
-
     def _kernels(self, data: TrainingData) -> PlatformPredictor:
         """Return a predictor without calibration terms."""
         require("training", "lightgbm", "scipy")
@@ -216,34 +205,25 @@ class Trainer:
         }
         return PlatformPredictor(self.platform, self.rules, analytical, kernels)
 
-    def _calibrated(
-        self, predictor: PlatformPredictor, data: TrainingData, sums: np.ndarray, names: Sequence[str]
-    ) -> PlatformPredictor:
-        """Return the predictor with calibration terms added.
+    def _calibration(self, predictor: PlatformPredictor, networks: Sequence[NetworkSample], *, scaled: bool) -> CalibrationTerms:
+        """Return the calibration terms of a predictor from :meth:`_kernels`.
 
         Segments of networks teach what kernels take, and do not change the overhead of networks.
 
         Args:
-            predictor: From :meth:`_kernels`.
-            data: With the networks.
-            sums: (networks, types + 1) from :meth:`_sums`, by the predictor.
-            names: The types.
+            predictor: Of kernels.
+            networks: Whole ones and segments.
+            scaled: Whether kernels were scaled to add up to their networks.
         """
-        whole = np.array([sample.whole for sample in data.networks], dtype=bool)
-        data = replace(data, networks=tuple(compress(data.networks, whole)))
-        coldness = self._coldness
-        if len(data.networks) < FEWEST_TO_CALIBRATE:
-            return replace(predictor, network=CalibrationTerms(coldness=coldness))
-        latency_ms = np.array([sample.latency_ms for sample in data.networks])
-        lineages = [sample.lineage for sample in data.networks]
-        scaled = self.learn_from == "operators" and data.scaled
-        strengths = STRENGTHS_OF_SCALED if scaled else STRENGTHS
-        corrected = unit_kind(self.platform.unit) != "gpu" and coldness is None
-        terms = fit_calibration_terms(
-            sums[whole], names, latency_ms, lineages, seed=self.seed, strengths=strengths,
-            correction=None if corrected else ShortNetworkCorrection(),
+        whole = [sample for sample in networks if sample.whole]
+        if len(whole) < FEWEST_TO_CALIBRATE:
+            return CalibrationTerms(coldness=self._coldness)
+        is_corrected = unit_kind(self.platform.unit) != "gpu" and self._coldness is None
+        return fit_calibration(
+            predictor, whole, self.seed, coldness=self._coldness,
+            strengths=STRENGTHS_OF_SCALED if scaled and self.learn_from == "operators" else STRENGTHS,
+            correction=None if is_corrected else ShortNetworkCorrection(),
         )  # fmt: skip
-        return replace(predictor, network=replace(terms, coldness=coldness))
 
     def _fit_from_networks(self, networks: Sequence[NetworkSample]) -> PlatformPredictor:
         require("training", "lightgbm", "scipy")
@@ -265,24 +245,37 @@ def _without_part(data: TrainingData, fold: np.ndarray, part: int) -> TrainingDa
     return restrict(data, lambda sample: sample.reference.key in kept)
 
 
-def _sums(predictor: PlatformPredictor, table: KernelTable) -> tuple[np.ndarray, list[str]]:
-    """Return each network's kernel latencies summed by type, without calibration terms."""
-    return sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
-
-
 def kernel_term_names(platform: Platform) -> tuple[str, ...]:
     """Return the analytical terms that timed kernels of a platform teach."""
     return (*TERMS, DEPTH) if unit_kind(platform.unit) == "gpu" else TERMS
 
 
-def fit_calibration(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> CalibrationTerms:
+def fit_calibration(
+    predictor: PlatformPredictor,
+    networks: Sequence[NetworkSample],
+    seed: int,
+    *,
+    coldness: Coldness | None = None,
+    correction: ShortNetworkCorrection | None = None,
+    strengths: Sequence[float] = STRENGTHS,
+) -> CalibrationTerms:
     """Return the calibration terms by which a predictor's kernels give the latencies of whole networks.
 
     Args:
         predictor: Its kernel predictors are used, its calibration terms are not.
         networks: Measured.
         seed: Of folds.
+        coldness: Gives the coldness of each network, at which its kernels are predicted; caches are cold in all where None.
+        correction, strengths: As for :func:`latcast.predictors.calibration_terms.fit_calibration_terms`.
     """
-    sums, names = _sums(predictor, KernelTable.of([sample.kernels for sample in networks]))
+    table = KernelTable.of([sample.kernels for sample in networks])
     latency_ms = np.array([sample.latency_ms for sample in networks])
-    return fit_calibration_terms(sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed)
+    if coldness is None:
+        sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
+    else:
+        by_level = predictor.kernel_latency_by_coldness_ms(table.configurations, LEVELS)
+        levels = np.stack([sums_by_type(table, each)[0] for each in by_level])
+        sums, names = at_coldness(levels, coldness.of(latency_ms)), list(table.configurations)
+    lineages = [sample.lineage for sample in networks]
+    terms = fit_calibration_terms(sums, names, latency_ms, lineages, seed=seed, correction=correction, strengths=strengths)
+    return replace(terms, coldness=coldness)
