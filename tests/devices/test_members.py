@@ -255,3 +255,14 @@ def test_the_prior_is_judged_by_the_measured_networks_and_not_changed_by_them(mo
     assert found.score == left_out_score(away)
     assert (found.mean == prior.mean).all()
     assert (found.covariance == prior.covariance).all()
+
+
+def test_products_of_activations_follow_no_other_price_where_an_npu_leaves_them_to_the_cpu(model: DeviceModel) -> None:
+    linear, product = (TERM_NAMES.index(f"flops {name}") for name in ("linear", "matmul"))
+
+    prior = model.prior("npu", covariates_of(Platform.parse("board/tflite-2.17/npu+ethos-u/int8"), "npu"))
+
+    # ViT-tiny's 12 products of 0.36 GFLOPs in all take most of 413 ms on an i.MX 93.
+    reach = 1.645 * np.sqrt(prior.covariance[product, product])
+    assert abs(np.log(413 / 0.36e9 / TERM_UNITS[product]) - prior.mean[product]) < reach
+    assert prior.covariance[linear, product] == 0

@@ -122,7 +122,7 @@ class Stated(NamedTuple):
         return self.log_price + serial + (0.0 if self.own else followed)
 
 
-PRICED_AS: Mapping[str, str] = {**ALIKE, "grouped": "conv 3x3"}
+PRICED_AS: Mapping[str, str] = {**ALIKE, "grouped": "conv 3x3", "matmul": "linear"}
 """Groups of kernels to those that their price follows."""
 
 _GROUP_BY_GROUP = {
@@ -139,17 +139,19 @@ STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
     "grouped": {**_GROUP_BY_GROUP, "runtime pytorch": Stated(0.2, 0.6), "runtime tflite, kind gpu": Stated(1.1, 0.3)},
     "grouped wide": _GROUP_BY_GROUP,
     "depthwise kxk": {"npu npu=drp-ai": Stated(2.0, 2.5)},
+    "matmul": {"runtime tflite ethos-u": Stated(2.3, 1.0, own=True)},
 }  # fmt: skip
 """Group of :data:`PRICED_AS` to beginnings of covariates, all of which a platform has, and the price there; None where that is
 learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
 NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes.
 TFLite's loop over groups on CPUs runs in one thread and takes 16 times as long a FLOP as dense convolutions do there, in int8 30
 times (84 platforms of six phones), on GPUs three times as long (six phones); PyTorch's code is that of dense ones. Renesas's
-DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on three chips, and depthwise ones of 5x5 on the two older ones."""
+DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on three chips, and depthwise ones of 5x5 on the two older ones. Vela leaves
+products of two activations to the CPU beside an Ethos-U: about 1 ns a FLOP (one network on one chip)."""
 
 STATED_ELSEWHERE: Mapping[str, Stated | None] = {
     "linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0), "grouped": None, "grouped wide": Stated(0.0, 0.03),
-    "depthwise kxk": Stated(0.0, 0.03),
+    "depthwise kxk": Stated(0.0, 0.03), "matmul": None,
 }  # fmt: skip
 """The same of runtimes that are not named there: of volumes, few have code as good as for images, and some emulate them."""
 
