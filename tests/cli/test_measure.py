@@ -54,6 +54,16 @@ def test_a_single_run_has_no_variation(latcast: Latcast) -> None:
     assert row[-2:] == ["-", "1"]
 
 
+def test_a_folder_stands_for_the_model_files_in_it(latcast: Latcast, model_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "models" / "a.onnx"
+    file.parent.mkdir()
+    file.write_bytes(model_file.read_bytes())
+
+    [measured] = latcast("measure", file.parent, *QUICK, "--json").json["measurements"]
+
+    assert measured["model"] == str(file)
+
+
 def test_a_published_network_is_measured_at_the_size_asked_for(latcast: Latcast) -> None:
     small = ("--shape", "input=1,3,64,96")
 

@@ -79,8 +79,9 @@ def command(
     if start + bool(sustain) + bool(beside) > 1:
         raise typer.BadParameter("found several of --start, --sustain and --beside; measure under one of them at a time")
     from latcast.measure.settings import MeasurePlan
-    from latcast.networks import parse_shapes
+    from latcast.networks import models_listed, parse_shapes
 
+    models = [str(each) for each in models_listed(models)]
     document: dict[str, list[dict[str, Any]]] = {}
     if language:
         from latcast.cli import language_models
