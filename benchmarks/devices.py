@@ -44,8 +44,9 @@ from latcast.devices.added_device import suggest_networks
 from latcast.devices.covariates import RULES, network_kernels
 from latcast.devices.device_model import INTERCEPT, KINDS, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import SHIPPED, load_device_model
+from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
-from latcast.predictors.device_forecast import FLOPS_AND_MEMORY, nearness
+from latcast.predictors.device_forecast import nearness
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build

@@ -26,8 +26,6 @@ from latcast.predictors.device_forecast import (
     carried,
     nearness,
     pooled,
-    regression_row,
-    seen_share,
     squares_apart,
     variance_left,
 )
@@ -175,11 +173,6 @@ class MemberForecasts:
             nearest=None if self.nearest is None else self.nearest.of(part, held_out),
         )  # fmt: skip
 
-    @property
-    def seen(self) -> np.ndarray:
-        """(tested,) how far each is seen; see :func:`latcast.predictors.device_forecast.seen_share`."""
-        return seen_share(self.known, self.near)
-
 
 def try_members(
     model: DeviceModel, described: DescribedNetworks, trial: DeviceTrial, *, with_nearest: bool = False
@@ -249,7 +242,6 @@ def learn_arbitration(tried: Sequence[MemberForecasts], counts: Sequence[int] = 
 
     Weights, and how much the measured networks' evidence counts beside them, minimise the mixture's mean relative error on
     networks held out, every chip alike; factors are those with which 90 % lies inside, whatever is held out, each case alone.
-    Both are learned twice from all trials: each network counts as far as it is not seen, and as far as it is.
     """
     found: dict[str, tuple[Arbitration, ...]] = {}
     logs = np.log(np.array(counts) + 0.5)
@@ -259,22 +251,18 @@ def learn_arbitration(tried: Sequence[MemberForecasts], counts: Sequence[int] = 
         listed = []
         for count in counts:
             own = [each for each in tried if nearest[len(each.trial.measured)] == count]
+            ran = [each for each in own if each.trial.held_out == NOTHING]
+            unseen = [each for each in own if each.trial.held_out != NOTHING]
             if own:
-                seen = [each.seen for each in own]
-                listed.append(Arbitration(count, _weighing(own, [1 - each for each in seen], kind), _weighing(own, seen, kind)))
+                # Where one of the two was not tried, the other is the nearest to it.
+                listed.append(Arbitration(count, _weighing(unseen or ran, kind), _weighing(ran or unseen, kind)))
         found[kind] = tuple(listed)
     return found
 
 
-def _weighing(tried: Sequence[MemberForecasts], counted: Sequence[np.ndarray], kind: str) -> Weighing:
-    """Learn from trials of whose tested networks each counts by a number from 0 to 1, (tested,); all alike where none does."""
+def _weighing(tried: Sequence[MemberForecasts], kind: str) -> Weighing:
     from scipy.optimize import minimize
 
-    used = [row for row, each in enumerate(counted) if each[:MOST_TESTED].any()]
-    if used:
-        tried, counted = [tried[row] for row in used], [counted[row] for row in used]
-    else:
-        counted = [np.ones_like(each) for each in counted]
     names = sorted({name for one in tried for name in one.names})
     place = {name: index for index, name in enumerate(names)}
     # Each chip, and each kind of what is held out, has the same influence.
@@ -286,7 +274,7 @@ def _weighing(tried: Sequence[MemberForecasts], counted: Sequence[np.ndarray], k
         trial_weights[other] *= OTHER_KINDS * min(1.0, (trial_weights[~other].sum() or np.inf) / trial_weights[other].sum())
     scores = np.full((len(tried), len(names)), -np.inf)
     errors, trial_of, shares = [], [], []
-    for row, (one, part) in enumerate(zip(tried, counted, strict=True)):
+    for row, one in enumerate(tried):
         columns = [place[name] for name in one.names]
         # A member that a trial does not have, such as that of the same chip, takes no part in it.
         scores[row, columns] = one.scores - one.scores.max()
@@ -295,9 +283,8 @@ def _weighing(tried: Sequence[MemberForecasts], counted: Sequence[np.ndarray], k
         error[:, columns] = (one.log_ms[:, kept] - one.trial.log_ms[kept]).T
         errors.append(error)
         trial_of += [row] * len(error)
-        shares.append(trial_weights[row] * part[kept] / len(error))
-    error, trial, share = np.concatenate(errors), np.array(trial_of), np.concatenate(shares)
-    share /= share.sum()
+        shares += [trial_weights[row] / len(error)] * len(error)
+    error, trial, share = np.concatenate(errors), np.array(trial_of), np.array(shares) / trial_weights.sum()
     absent = np.isneginf(scores)
     finite = np.where(absent, 0.0, scores)
 
@@ -323,15 +310,14 @@ def _weighing(tried: Sequence[MemberForecasts], counted: Sequence[np.ndarray], k
     prior = np.exp(best[:-1] - best[:-1].max())
     learned = {name: float(weight) for name, weight in zip(names, prior / prior.sum(), strict=True)}
     found_weighing = Weighing(learned, float(np.exp(best[-1])), 1.0, 1.0)
-    return Weighing(*found_weighing[:2], *_factors(tried, trial_weights, counted, found_weighing))
+    return Weighing(*found_weighing[:2], *_factors(tried, trial_weights, found_weighing))
 
 
 def mixed(one: MemberForecasts, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean logarithm and calibrated variance, each (tested,), of the mixture."""
-    weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.seen)], axis=1)
-    factors = given.new[2:], given.seen[2:]
-    regression = regression_row(one.names, len(one.trial.measured))
-    mean, variance = pooled(weights, factors, one.seen, one.log_ms, one.open_variance, one.noise_variance, regression)
+    weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.known)], axis=1)
+    factors = given.new[2:], given.known[2:]
+    mean, variance = pooled(weights, factors, one.known, one.log_ms, one.open_variance, one.noise_variance)
     if one.nearest is not None:
         mean = mean + carried(one.nearest.trial.log_ms - mixed(one.nearest, given)[0], one.known, one.near)
     return mean, variance_left(one.near) * variance
@@ -358,24 +344,21 @@ def mixed_by_others(
                 yield one, mean, np.minimum(variance, LARGEST_DEVIATION**2)
 
 
-def _factors(
-    tried: Sequence[MemberForecasts], trial_weights: np.ndarray, counted: Sequence[np.ndarray], given: Weighing
-) -> tuple[float, float]:
+def _factors(tried: Sequence[MemberForecasts], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
     """Return the narrowest factors on both variances with which coverage is nearest to the level.
 
     Platforms that ran networks drawn from one search space are cases of their own, lest these, which are easily covered, hide
     that others are not.
     """
     by_case: dict[tuple[str, bool], list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
-    for one, weight, part in zip(tried, trial_weights, counted, strict=True):
+    for one, weight in zip(tried, trial_weights, strict=True):
         only_open, only_noise = (
             mixed(one, Arbitration(0, *[given._replace(open_factor=a, noise_factor=b)] * 2)) for a, b in ((1.0, 0.0), (0.0, 1.0))
         )
-        share = weight * part / len(part)
+        share = np.full(len(only_open[0]), weight / len(only_open[0]))
         case = one.trial.held_out, one.trial.platform.source == IISWC20
         by_case[case].append((np.abs(one.trial.log_ms - only_open[0]), only_open[1], only_noise[1], share))
     cases = [tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for parts in by_case.values()]
-    cases = [case for case in cases if case[-1].any()]
     best, best_cost = (1.0, 1.0), np.inf
     for open_factor in FACTORS:
         for noise_factor in FACTORS:

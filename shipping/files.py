@@ -73,7 +73,7 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
             name: [
                 [
                     each.measured,
-                    *([{k: round(v, 5) for k, v in part.weights.items()}, *part[1:]] for part in (each.new, each.seen)),
+                    *([{k: round(v, 5) for k, v in part.weights.items()}, *part[1:]] for part in (each.new, each.known)),
                 ]
                 for each in listed
             ]
@@ -144,7 +144,7 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
         for member, prior, moments in zip(forecast.members, each.priors, each.moments, strict=True):
             root = _root(prior - member.covariance, moments)
             means.append(member.mean)
-            numbers.append([member.weight, member.seen_weight, member.noise, member.scale])
+            numbers.append([member.weight, member.known_weight, member.noise, member.scale])
             name_of.append(names.setdefault(member.name, len(names)))
             prior_of.append(priors.place(prior))
             own_of.append(-1 if member.own is None else owns.place(member.own))

@@ -22,9 +22,10 @@ from latcast.chips.chip_table import chips
 from latcast.devices.added_device import typical_interval
 from latcast.devices.covariates import RULES
 from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
+from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
 from latcast.predictors.card import FEWEST_JUDGED, POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import FLOPS_AND_MEMORY, Member
+from latcast.predictors.device_forecast import Member
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_posterior import linearised
@@ -259,7 +260,9 @@ def pool_members(
         candidates = own.candidates(each.kind, each.covariates, seen, each.log_ms, each.silicon)
         forecast = own.arbitrated(each.kind, each.covariates, candidates, len(each.networks), least_weight=LEAST_WEIGHT)
         nearest, ones = forecast.memory.nearest(seen.place), np.ones(len(each.networks))
-        said = forecast.of_described(seen.terms, seen.basis, ones, ones, nearest)[0] + forecast.memory.recalled_of(*nearest)[0]
+        known = forecast.memory.known(*nearest)
+        said = forecast.of_described(seen.terms, seen.basis, ones, known, nearest)[0]
+        said = said + forecast.memory.recalled_of(*nearest)[0]
         forecast = replace(forecast, memory=forecast.memory.with_measured(seen.place, each.log_ms, each.log_ms - said))
         prior_of = {candidate.name: candidate.prior_covariance for candidate in candidates}
         priors = tuple(prior_of[member.name] for member in forecast.members)

@@ -25,7 +25,7 @@ from benchmarks.devices import (
     write_trials,
 )
 from latcast.devices.device_model import INTERCEPT, KnownPlatform
-from latcast.predictors.device_forecast import FLOPS_AND_MEMORY
+from latcast.devices.members import FLOPS_AND_MEMORY
 from shipping.arbitration import NEW_LINEAGES, DeviceTrial, MemberForecasts, mixed_by_others
 from shipping.known_platforms import KnownPlatforms
 from tests.devices.other_answers import TIMES, small_pool

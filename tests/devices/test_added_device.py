@@ -159,7 +159,7 @@ def test_the_typical_interval_is_that_of_what_is_open_and_of_the_noise() -> None
     """One member without anything open, with a noise of 10 % and variances four times as large: a deviation of 20 %."""
     nothing = fitted().described(features()).rows(np.zeros(0, dtype=int))
     known = fitted().forecast("cpu", {}, nothing, np.zeros(0))
-    member = replace(known.members[0], weight=1.0, seen_weight=1.0, noise=0.1, scale=4.0)
+    member = replace(known.members[0], weight=1.0, known_weight=1.0, noise=0.1, scale=4.0)
 
     def deviation(open_factor: float, noise_factor: float) -> float:
         forecast = replace(known, members=(member,), factors=((open_factor, noise_factor), (9.0, 9.0)))

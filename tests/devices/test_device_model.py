@@ -78,7 +78,7 @@ def test_weights_between_known_numbers_of_networks_lie_between() -> None:
     part = np.log(3.5 / 1.5) / np.log(5)
     assert found.new.weights == pytest.approx({"learned": 1 - part, "tied": part})
     assert found.new.open_factor == pytest.approx(2 + 2 * part)
-    assert found.seen.open_factor == pytest.approx(4 - 2 * part)
+    assert found.known.open_factor == pytest.approx(4 - 2 * part)
     assert model.arbitration_of("cpu", 0).new.weights == {"learned": 1.0}
     assert model.arbitration_of("cpu", 50).new.weights == {"tied": 1.0}
     assert model.arbitration_of("gpu", 3).new.weights == {}

@@ -10,9 +10,6 @@ from latcast.predictors.analytical import POOLED
 from latcast.predictors.device_forecast import (
     EXTRAPOLATED,
     FARTHEST_ABOVE,
-    FARTHEST_ABOVE_REGRESSION,
-    FEWEST_IN_REGRESSION,
-    FLOPS_AND_MEMORY,
     LARGEST_DEVIATION,
     NEAR,
     NEAR_SHARE,
@@ -21,8 +18,6 @@ from latcast.predictors.device_forecast import (
     NetworkMemory,
     nearness,
     pooled,
-    regression_row,
-    seen_share,
     variance_left,
 )
 from latcast.predictors.network_features import ADDED, TERM_NAMES, TERM_UNITS
@@ -69,25 +64,11 @@ def test_a_member_far_above_the_others_is_held_back_and_one_far_below_is_not() -
     weights = np.full((3, 2), 1 / 3)
     log_ms = np.array([[0.0, 0.0], [0.1, 0.1], [5.0, -5.0]])
 
-    mean, _ = pooled(weights, ((1.0, 1.0), (1.0, 1.0)), np.zeros(2), log_ms, np.zeros((3, 2)), np.zeros((3, 2)))
+    nothing = np.zeros((3, 2))
+    mean, _ = pooled(weights, ((1.0, 1.0), (1.0, 1.0)), np.zeros(2), log_ms, nothing, nothing)
 
     # The median is 0.1 and 0: the third member counts as 0.1 + 0.3, and as itself.
     assert mean == pytest.approx([(0.0 + 0.1 + 0.1 + FARTHEST_ABOVE) / 3, (0.0 + 0.1 - 5.0) / 3])
-
-
-def test_unseen_networks_are_not_far_above_a_regression_on_enough_measured_ones_and_seen_ones_may_be() -> None:
-    names = ("learned", FLOPS_AND_MEMORY)
-    weights = np.array([[1.0, 1.0], [0.0, 0.0]])
-    log_ms = np.array([[3.0, -3.0, 3.0, 3.0, 0.1], np.zeros(5)])
-    seen = np.array([0.0, 0.0, 1.0, 0.5, 0.0])
-    unit, nothing = ((1.0, 1.0), (1.0, 1.0)), np.zeros((2, 5))
-
-    held, _ = pooled(weights, unit, seen, log_ms, nothing, nothing, regression_row(names, FEWEST_IN_REGRESSION))
-    free, _ = pooled(weights, unit, seen, log_ms, nothing, nothing, regression_row(names, FEWEST_IN_REGRESSION - 1))
-
-    most = FARTHEST_ABOVE_REGRESSION
-    assert held == pytest.approx([most, -3.0, 3.0, (3.0 + most) / 2, 0.1])
-    assert free == pytest.approx(log_ms[0])
 
 
 def test_a_network_that_known_devices_ran_is_recalled_and_one_far_from_it_is_not() -> None:
@@ -114,11 +95,11 @@ def test_a_network_that_the_device_itself_ran_takes_what_was_measured() -> None:
     covariance = forecast.covariance_of_sums(sums, np.ones((len(sums), len(sums))))
     [known, known_deviation] = DeviceForecast.from_arrays(MIXED.member_names, forecast.arrays()).of_sums(sums[1:2])
 
-    # The geometric mean of both runs; the others are seen as far as they are near, surer there, and err apart from it.
+    # The geometric mean of both runs; the others are predicted as before, surer where near, and err apart from it.
     assert np.exp(log_ms[1]) == pytest.approx(4.0)
     others = np.arange(len(sums)) != 1
-    placed, near = MIXED.placed(sums), nearness(places, places[[1]])
-    mean, wide = MIXED.of_described(placed.terms, placed.basis, MIXED.novelty(placed), near, (placed.nearest, placed.alike))
+    near = nearness(places, places[[1]])
+    mean, wide = MIXED.of_sums(sums)
     assert log_ms[others] == pytest.approx(mean[others])
     assert deviation[1] < deviation[others].min()
     assert deviation[others] == pytest.approx(np.hypot(wide * np.sqrt(variance_left(near)), memory.beyond(log_ms))[others])
@@ -153,20 +134,6 @@ def test_the_nearer_a_measured_network_the_less_variance_is_left() -> None:
     assert near == pytest.approx([1.0, np.exp(-0.5), 0.0])
     assert variance_left(near) == pytest.approx([1 - NEAR_SHARE, 1 - NEAR_SHARE * np.exp(-0.5), 1.0])
     assert nearness(measured, measured[:0]).tolist() == [0.0, 0.0]
-
-
-def test_a_network_is_seen_where_others_ran_it_or_the_device_ran_one_near_it() -> None:
-    places = np.array([[0.0, 0.0], [3.0, 0.0], [9.0, 0.0]])
-    memory = NetworkMemory(places[:1], np.zeros(1), 0.5, np.ones(1, dtype=bool)).with_measured(places[1:2], np.zeros(1))
-    placed = MIXED.placed(MIXED.sums(features()))
-
-    asked = np.array([[0.0, 0.0], [3.0, 0.0], [3.0, NEAR], [9.0, 0.0]])
-    nearest, alike = memory.nearest(asked)
-    seen, near = memory.seen(placed._replace(place=asked, nearest=nearest, alike=alike))
-
-    assert seen == pytest.approx([1.0, 1.0, np.exp(-0.5), 0.0])
-    assert near == pytest.approx([0.0, 1.0, np.exp(-0.5), 0.0], abs=1e-6)
-    assert seen_share(np.array([0.5]), np.array([0.5])).tolist() == [0.75]
 
 
 def test_a_forecast_is_the_less_sure_the_farther_it_lies_beyond_what_was_measured() -> None:

@@ -29,7 +29,7 @@ from latcast.devices.members import (
     unmeasured,
     with_stated_prices,
 )
-from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks, regression_row
+from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
 from latcast.predictors.process_basis import ProcessBasis
@@ -120,13 +120,13 @@ class Arbitration(NamedTuple):
 
     Attributes:
         measured: Networks.
-        new: For networks that are not seen (:func:`latcast.predictors.device_forecast.seen_share`).
-        seen: For networks that are.
+        new: For networks that no known device ran.
+        known: For networks that known devices ran.
     """
 
     measured: int
     new: Weighing
-    seen: Weighing
+    known: Weighing
 
 
 @dataclass(frozen=True)
@@ -306,20 +306,20 @@ class DeviceModel:
     ) -> DeviceForecast:  # fmt: skip
         """Weigh the members by their weights in the pool, and by how well they predict measured networks.
 
-        Those below ``least_weight`` are left out, but for the regression that holds the mean.
+        Those below ``least_weight`` are left out.
         """
         given = self.arbitration_of(kind, measured)
         names, scores = [each.name for each in candidates], np.array([each.score for each in candidates])
-        weights = np.stack([member_weights(names, scores, each) for each in (given.new, given.seen)], axis=1)
-        kept = np.flatnonzero((weights > least_weight).any(axis=1) | (np.arange(len(names)) == regression_row(names, measured)))
+        weights = np.stack([member_weights(names, scores, each) for each in (given.new, given.known)], axis=1)
+        kept = np.flatnonzero((weights > least_weight).any(axis=1))
         weights = weights / weights[kept].sum(axis=0)
         members = []
         for row in kept.tolist():
-            each, (new, seen_weight) = candidates[row], weights[row].tolist()
-            members.append(Member(each.name, new, seen_weight, each.mean, each.covariance, each.noise, each.scale, each.own))
+            each, (new, known_weight) = candidates[row], weights[row].tolist()
+            members.append(Member(each.name, new, known_weight, each.mean, each.covariance, each.noise, each.scale, each.own))
         learned = self.kinds[kind]
         return DeviceForecast(
-            self.basis, learned.network_scale, learned.kernel_scale, tuple(members), (given.new[2:], given.seen[2:]), measured,
+            self.basis, learned.network_scale, learned.kernel_scale, tuple(members), (given.new[2:], given.known[2:]), measured,
             self.memory(kind, covariates),
         )  # fmt: skip
 
@@ -344,7 +344,7 @@ def arbitration_at(known: Sequence[Arbitration], measured: int) -> Arbitration:
         return last._replace(measured=measured)
     first = known[above - 1]
     part = float(np.log((measured + 0.5) / (first.measured + 0.5)) / np.log((last.measured + 0.5) / (first.measured + 0.5)))
-    return Arbitration(measured, _between(first.new, last.new, part), _between(first.seen, last.seen, part))
+    return Arbitration(measured, _between(first.new, last.new, part), _between(first.known, last.known, part))
 
 
 def _between(first: Weighing, last: Weighing, part: float) -> Weighing:

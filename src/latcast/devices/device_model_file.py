@@ -81,7 +81,7 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Devic
         network_scale, kernel_scale, noise = map(float, header["kinds"][name])
         kinds[name] = Kind(_symmetric(arrays[f"{name}.covariance"], TERM_COUNT), network_scale, kernel_scale, noise)
     arbitration = {
-        str(name): tuple(Arbitration(int(measured), _weighing(new), _weighing(seen)) for measured, new, seen in each)
+        str(name): tuple(Arbitration(int(measured), _weighing(new), _weighing(known)) for measured, new, known in each)
         for name, each in header["arbitration"].items()
     }
     signature = tuple(Reference.from_json(each) for each in header["signature"])

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from latcast.predictors.device_forecast import FLOPS_AND_MEMORY
 from latcast.predictors.network_features import ALIKE, BASE_TERMS, TERM_NAMES, TERM_UNITS
 from latcast.predictors.platform_posterior import Observed, Posterior, Prior, linearised
 
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
     from latcast.devices.device_model import DeviceModel
 
 TERM_COUNT = len(TERM_NAMES)
+
+FLOPS_AND_MEMORY = "flops and memory"
+"""The member that is a regression on FLOPs, elements moved and a constant."""
 
 
 @dataclass(frozen=True)

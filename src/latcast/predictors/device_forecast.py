@@ -44,8 +44,8 @@ class Member:
 
     Attributes:
         name: What it assumes ("learned", "tied", "likeness"...).
-        weight: Its part in forecasts of networks that are not seen (:func:`seen_share`); those of all members add up to 1.
-        seen_weight: The same for networks that are.
+        weight: Its part in forecasts of networks that no known device ran; those of all members add up to 1.
+        known_weight: The same for networks that known devices ran.
         mean: (terms + basis,) state.
         covariance: (terms + basis, terms + basis).
         noise: Standard deviation of a logarithm that it does not explain.
@@ -55,7 +55,7 @@ class Member:
 
     name: str
     weight: float
-    seen_weight: float
+    known_weight: float
     mean: np.ndarray
     covariance: np.ndarray
     noise: float
@@ -110,70 +110,54 @@ def by_member(
 FARTHEST_ABOVE = 0.3
 """Logarithm by which a member counts at most above the median member."""
 
-FLOPS_AND_MEMORY = "flops and memory"
-"""The member that is a regression on FLOPs, elements moved and a constant."""
-
-FARTHEST_ABOVE_REGRESSION, FEWEST_IN_REGRESSION = math.log(2), 10
-"""Logarithm by which the mean of networks that are not seen is at most above that regression, which rests on at least so many."""
-
-
-def regression_row(names: Sequence[str], measured: int) -> int | None:
-    """Return which member is the regression that holds the mean; None where there is none, or too few networks were measured."""
-    return names.index(FLOPS_AND_MEMORY) if FLOPS_AND_MEMORY in names and measured >= FEWEST_IN_REGRESSION else None
-
 
 def pooled(
     weights: np.ndarray,
     factors: tuple[tuple[float, float], tuple[float, float]],
-    seen: np.ndarray,
+    known: np.ndarray,
     log_ms: np.ndarray,
     open_variance: np.ndarray,
     noise_variance: np.ndarray,
-    regression: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and calibrated variance of the members' logarithms, each (networks,).
 
     A member far above the weighted median counts as :data:`FARTHEST_ABOVE` above it: a coefficient that little was measured of is
-    now and then far too large, while too small it costs at most the whole latency. The mean of what is not seen is at
-    most :data:`FARTHEST_ABOVE_REGRESSION` above the regression: a price that was learned where it hardly counts may be any.
+    now and then far too large, while too small it costs at most the whole latency.
 
     Args:
-        weights: (members, 2) of networks that are not seen, and of those that are.
+        weights: (members, 2) of networks that no known device ran, and of the others.
         factors: The same for the variances; see :class:`DeviceForecast`.
-        seen: (networks,) 0 for the first, 1 for the others, and between; see :meth:`NetworkMemory.seen`.
+        known: (networks,) 0 for the first, 1 for the others.
         log_ms, open_variance, noise_variance: (members, networks).
-        regression: From :func:`regression_row`.
     """
-    weight, mean, apart = mixture(weights, seen, log_ms, regression)
+    weight, mean, apart = mixture(weights, known, log_ms)
     opened = (weight * (open_variance + apart**2)).sum(axis=0)
     noise = (weight * noise_variance).sum(axis=0)
-    open_factor, noise_factor = variance_factors(factors, seen)
+    open_factor, noise_factor = variance_factors(factors, known)
     return mean, open_factor * opened + noise_factor * noise
 
 
-def mixture(
-    weights: np.ndarray, seen: np.ndarray, log_ms: np.ndarray, regression: int | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mixture(weights: np.ndarray, known: np.ndarray, log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the members' weights, (members, networks), their mean, (networks,), and their distances from it.
 
     Args:
-        weights, seen, log_ms, regression: As for :func:`pooled`.
+        weights, known, log_ms: As for :func:`pooled`.
     """
-    weight = weights[:, :1] * (1 - seen) + weights[:, 1:] * seen
+    weight = weights[:, :1] * (1 - known) + weights[:, 1:] * known
     order = np.argsort(log_ms, axis=0, kind="stable")
     half = (np.cumsum(np.take_along_axis(weight, order, axis=0), axis=0) >= 0.5).argmax(axis=0)
     median = np.take_along_axis(log_ms, np.take_along_axis(order, half[None], axis=0), axis=0)
     held = np.minimum(log_ms, median + FARTHEST_ABOVE)
     mean = (weight * held).sum(axis=0)
-    if regression is not None:
-        mean = np.minimum(mean, log_ms[regression] + FARTHEST_ABOVE_REGRESSION) * (1 - seen) + mean * seen
     return weight, mean, held - mean
 
 
-def variance_factors(factors: tuple[tuple[float, float], tuple[float, float]], seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def variance_factors(
+    factors: tuple[tuple[float, float], tuple[float, float]], known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the factors on the variance of the unknown and on that of the noise, each (networks,)."""
-    (new_open, new_noise), (seen_open, seen_noise) = factors
-    return new_open * (1 - seen) + seen_open * seen, new_noise * (1 - seen) + seen_noise * seen
+    (new_open, new_noise), (known_open, known_noise) = factors
+    return new_open * (1 - known) + known_open * known, new_noise * (1 - known) + known_noise * known
 
 
 MEASURED_DEVIATION = 0.03
@@ -210,11 +194,6 @@ EXTRAPOLATED = 0.15
 def variance_left(near: np.ndarray) -> np.ndarray:
     """Return the part of the variance of networks' forecasts that measured networks leave, (networks,), from :func:`nearness`."""
     return np.asarray(1 - NEAR_SHARE * near)
-
-
-def seen_share(known: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Return how far networks are seen (0 to 1), (networks,): known platforms ran them, or the device ran one near them."""
-    return np.asarray(1 - (1 - known) * (1 - near))
 
 
 def carried(residual: np.ndarray, known: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -328,11 +307,6 @@ class NetworkMemory:
         """Return how far platforms of the kind ran networks (0 to 1), (networks,), from the result of :meth:`nearest`."""
         return alike * self.ran[nearest] if len(self.ran) else alike
 
-    def seen(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
-        """Return :func:`seen_share`, and :func:`nearness` to the networks that the device itself ran, each (networks,)."""
-        near = nearness(networks.place, self.measured_places)
-        return seen_share(self.known(networks.nearest, networks.alike), near), near
-
 
 NO_MEMORY = NetworkMemory(np.zeros((0, 0)), np.zeros(0), 0.0, np.zeros(0, dtype=bool))
 
@@ -365,7 +339,7 @@ class DeviceForecast:
         network_scale, kernel_scale: Standard deviations of its two parts.
         members: The posteriors.
         factors: On the variance of what is not known (parameters, process, disagreement of members) and on that of the noise; of
-            networks that are not seen, and of those that are: (2, 2).
+            networks that no known device ran, and of the others: (2, 2).
         measured: Networks that it was learned from.
         memory: Networks that known devices ran.
     """
@@ -398,9 +372,8 @@ class DeviceForecast:
         Those that the device itself ran take what was measured.
         """
         nearest = networks.nearest, networks.alike
-        seen, near = self.memory.seen(networks)
-        log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), seen, nearest)
-        known = self.memory.known(*nearest)
+        known, near = self.memory.known(*nearest), nearness(networks.place, self.memory.measured_places)
+        log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, nearest)
         log_ms += self.memory.recalled_of(*nearest)[0] + self.memory.residual_near(networks.place, known, near)
         deviation *= np.sqrt(variance_left(near))
         deviation = np.minimum(np.hypot(deviation, self.memory.beyond(log_ms)), LARGEST_DEVIATION)
@@ -437,7 +410,7 @@ class DeviceForecast:
         return self.basis.of_kernels(kernels.group, kernels.sizes)[1]
 
     def of_described(
-        self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, seen: np.ndarray,
+        self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, known: np.ndarray,
         nearest: tuple[np.ndarray, np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         """Return mean and deviation of logarithms, each (networks,), without the offsets of the memory.
@@ -445,13 +418,13 @@ class DeviceForecast:
         Args:
             terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
             novelty: (networks,) see :meth:`novelty`.
-            seen: (networks,) from :meth:`NetworkMemory.seen`.
+            known: (networks,) from :meth:`NetworkMemory.known`.
             nearest: From :meth:`NetworkMemory.nearest`.
         """
         explained = self.memory.recalled_of(*nearest)[1] * self.memory.explained
         members = by_member(self.members, terms, basis, novelty, explained, nearest)
-        weights = np.array([[member.weight, member.seen_weight] for member in self.members])
-        log_ms, variance = pooled(weights, self.factors, seen, *members, self.regression)
+        weights = np.array([[member.weight, member.known_weight] for member in self.members])
+        log_ms, variance = pooled(weights, self.factors, known, *members)
         return log_ms, np.minimum(np.sqrt(variance), LARGEST_DEVIATION)
 
     def covariance_of_sums(self, sums: np.ndarray, alike: np.ndarray) -> np.ndarray:
@@ -466,21 +439,22 @@ class DeviceForecast:
         """
         networks = self.placed(sums)
         novelty = np.sqrt(self.novelty(networks))
-        seen, near = self.memory.seen(networks)
+        known = self.memory.known(networks.nearest, networks.alike)
+        near = nearness(networks.place, self.memory.measured_places)
         left = np.sqrt(1 - self.memory.recalled_of(networks.nearest, networks.alike)[1] * self.memory.explained)
         states = [linearised(member.mean, networks.terms, networks.basis) for member in self.members]
         log_ms = np.array([mean for mean, _ in states])
         for row, member in enumerate(self.members):
             if member.own is not None:
                 log_ms[row] += networks.alike * member.own[networks.nearest]
-        weights = np.array([[member.weight, member.seen_weight] for member in self.members])
-        weight, mean, apart = mixture(weights, seen, log_ms, self.regression)
+        weights = np.array([[member.weight, member.known_weight] for member in self.members])
+        weight, mean, apart = mixture(weights, known, log_ms)
         opened, noise = np.zeros_like(alike), np.zeros_like(alike)
         for member, (_, design), own, away in zip(self.members, states, np.sqrt(weight), apart, strict=True):
             state = design @ member.covariance @ design.T + alike * np.outer(novelty, novelty)
             opened += np.outer(own, own) * (member.scale * state + np.outer(away, away))
             noise += np.outer(own, own) * (member.scale * member.noise**2 * alike * np.outer(left, left))
-        open_factor, noise_factor = (np.sqrt(factor) for factor in variance_factors(self.factors, seen))
+        open_factor, noise_factor = (np.sqrt(factor) for factor in variance_factors(self.factors, known))
         found = opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
         of_own = np.sqrt(variance_left(near))
         found *= np.outer(of_own, of_own)
@@ -492,7 +466,7 @@ class DeviceForecast:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """(members,) for networks that are not seen."""
+        """(members,) for networks that no known device ran."""
         return np.array([member.weight for member in self.members])
 
     @cached_property
@@ -534,7 +508,7 @@ class DeviceForecast:
         members = {
             "member.mean": np.array([member.mean for member in self.members]),
             "member.covariance": np.array([member.covariance[lower] for member in self.members]),
-            "member.numbers": np.array([[each.weight, each.seen_weight, each.noise, each.scale] for each in self.members]),
+            "member.numbers": np.array([[each.weight, each.known_weight, each.noise, each.scale] for each in self.members]),
             "numbers": np.array([self.network_scale, self.kernel_scale, *self.factors[0], *self.factors[1], self.measured]),
         }
         memory = {
@@ -546,11 +520,6 @@ class DeviceForecast:
             memory |= {f"measured.{name}": getattr(self.memory, f"measured_{name}") for name in names}
         memory |= {f"member.own.{row}": each.own for row, each in enumerate(self.members) if each.own is not None}
         return {name: array.astype(np.float32) for name, array in (self.basis.arrays() | members | memory).items()}
-
-    @property
-    def regression(self) -> int | None:
-        """See :func:`regression_row`."""
-        return regression_row(self.member_names, self.measured)
 
     @property
     def member_names(self) -> tuple[str, ...]:
@@ -579,9 +548,9 @@ class DeviceForecast:
             covariance = np.zeros((size, size))
             covariance[lower] = halves[place]
             covariance += np.tril(covariance, -1).T
-            weight, seen_weight, noise, scale = numbers[place].tolist()
+            weight, known_weight, noise, scale = numbers[place].tolist()
             own = found.get(f"member.own.{place}")
-            members.append(Member(name, weight, seen_weight, means[place], covariance, noise, scale, own))
+            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         network_scale, kernel_scale, *four, measured = found["numbers"].tolist()
         factors = ((four[0], four[1]), (four[2], four[3]))
         offsets = found["memory.offsets"]

@@ -118,8 +118,8 @@ class PoolFile:
             name = self._members[int(arrays["member.name"][first + place])]
             own_place = int(arrays["member.own"][first + place])
             own = None if own_place < 0 else arrays["own"][own_place].astype(np.float64)
-            weight, seen_weight, noise, scale = numbers[place].tolist()
-            members.append(Member(name, weight, seen_weight, means[place], covariance, noise, scale, own))
+            weight, known_weight, noise, scale = numbers[place].tolist()
+            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         offsets = arrays["memory.offsets"][int(memory)].astype(np.float64)
         ran = np.unpackbits(arrays["platform.known"][row], count=len(offsets)).astype(bool)
         start, end = arrays["platform.measured"][row : row + 2].tolist()
