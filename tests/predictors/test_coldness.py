@@ -8,17 +8,17 @@ import pytest
 from latcast.predictors.calibration_terms import LEVELS, Coldness, at_coldness
 
 
-def test_half_is_overwritten_after_the_half_time_and_all_but_a_quarter_after_three_times_as_long() -> None:
-    assert Coldness(half_cold_ms=2.0).of(np.array([0.0, 2.0, 6.0])) == pytest.approx([0.0, 1 / 2, 3 / 4])
+def test_half_is_overwritten_after_the_half_time_and_all_but_an_eighth_after_three_times_as_long() -> None:
+    assert Coldness(half_cold_ms=2.0).of(np.array([0.0, 2.0, 6.0])) == pytest.approx([0.0, 1 / 2, 7 / 8])
 
 
 def test_a_network_takes_as_long_as_its_kernels_do_at_the_coldness_that_it_causes() -> None:
-    # 1 ms warm and 3 ms cold: L = 1 + 2 L / (L + 1), so that L² - 2 L - 1 = 0.
-    sums_ms = (1 + 2 * LEVELS)[None, :]
+    # 1 ms warm and 5 ms cold: at 4 ms three quarters are overwritten where half is after 2 ms, and 1 + 4 · 3/4 = 4.
+    sums_ms = (1 + 4 * LEVELS)[None, :]
 
-    latency_ms = Coldness(half_cold_ms=1.0).latency_ms(sums_ms)
+    latency_ms = Coldness(half_cold_ms=2.0).latency_ms(sums_ms)
 
-    assert latency_ms == pytest.approx([1 + np.sqrt(2)])
+    assert latency_ms == pytest.approx([4.0])
 
 
 def test_kernels_that_take_as_long_cold_as_warm_add_up_whatever_the_network() -> None:

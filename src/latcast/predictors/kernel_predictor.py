@@ -24,7 +24,7 @@ COLDNESS = "coldness"
 """Feature that is no fact of a kernel but of the network that it runs in (:mod:`latcast.predictors.calibration_terms`)."""
 
 COLD = 0.75
-"""Coldness from which on kernels look alike to regressors, that of networks of 4 ms: with more, they know long networks by it."""
+"""Coldness from which on kernels look alike to regressors, that of networks of 2.4 ms: else they know long networks by it."""
 
 
 def feature_matrix(
