@@ -14,7 +14,7 @@ from latcast.errors import BundleError, UnknownNameError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.importers import load_graph
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.table import known_operators
+from latcast.graph.operators.table import OPERATORS
 from latcast.graph.writers.onnx_qdq import to_qdq
 from latcast.kernels import delegates
 from latcast.kernels.delegates import (
@@ -64,7 +64,7 @@ def test_shipped_rules_name_known_operators_ranks_and_classes(name: str) -> None
     assert delegate.source
     for rule in (*delegate.takes, *delegate.refuses):
         types = {each for each in rule.operators if not each[0].islower()} - {ANY_OPERATOR}
-        assert types | set(rule.when.get("alone", ())) <= set(known_operators())
+        assert types | set(rule.when.get("alone", ())) <= set(OPERATORS.names())
         assert set(rule.when.get("precisions", ())) <= set(PUBLISHED_PRECISIONS)
         assert set(rule.when.get("classes", ())) <= classes
         least, most = rule.when.get("ranks", (0, 8))

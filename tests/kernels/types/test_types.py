@@ -10,7 +10,8 @@ import pytest
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import AttributeValue, Graph
-from latcast.graph.operators import known_operators, node_flops
+from latcast.graph.operators import node_flops
+from latcast.graph.operators.table import OPERATORS
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import OF_IMAGES, Kernel, snake_case
 from latcast.kernels.layouts import LAYOUT_CLASSES
@@ -450,7 +451,7 @@ class TestAllTypes:
             *(f"{op}_{kind}" for op in ("add", "sub", "mul", "div", "pow", "max", "min") for kind in ("scalar", "weight")),
         }  # fmt: skip
         words |= {*LAYOUT_CLASSES, *OF_IMAGES.values()}
-        known = words | {snake_case(name) for name in (*known_operators(), "Upsample")} | set(IDIOMS)
+        known = words | {snake_case(name) for name in (*OPERATORS.names(), "Upsample")} | set(IDIOMS)
 
         assert {name for kind in map(KERNEL_TYPES.get, KERNEL_TYPES) for name in kind.classes} <= known
 

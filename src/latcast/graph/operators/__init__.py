@@ -28,6 +28,7 @@ from latcast.graph.operators.table import (
     operators,
     sized_by_values,
     snake_case,
+    unknown_operators,
     view_among,
     view_of,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "signals",
     "sized_by_values",
     "snake_case",
+    "unknown_operators",
     "view_among",
     "view_of",
 ]
