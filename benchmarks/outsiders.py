@@ -3,7 +3,7 @@
 No family of latcast builds them, and no segment of their designs is trained on
 (:data:`latcast.spaces.published_segments.HELD_OUT_DESIGNS`); their graphs are those of the published modules. Half of them, by a
 checksum of their names, are there to be looked at while predictors are worked on; the other half is what is reported. That half
-has been consulted too by now, so that a third draw of other designs is kept for the next time, to be looked at once.
+has been consulted too by now, so that a third draw of other designs is kept, which was looked at twice.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ THIRD_NAMES = (
     "timm/cpubone_b0_bfrobust", "timm/skresnet50d", "timm/caformer_s18", "timm/sebotnet33ts_256", "huggingface/mit-b2",
     "timm/gcresnet33ts", "timm/nfnet_l0", "timm/mobilevitv2_050", "timm/botnet26t_256", "timm/hgnetv2_b1",
 )  # fmt: skip
-"""Networks of 20 designs beside the 60, drawn by :func:`draw_third` and to be looked at once. Profiles hold segments of these
+"""Networks of 20 designs beside the 60, drawn by :func:`draw_third`, looked at twice so far. Profiles hold segments of these
 designs, which a predictor that is judged on them does not learn from. No other design shares 99 % of its blocks with them."""
 
 HALVES = ("looked at", "reported")
@@ -121,7 +121,7 @@ def outsiders(
     rounds: Rounds = LABEL_ROUNDS,
     judge: Judge = True,
     third: Annotated[
-        bool, typer.Option("--third", help="Judge the profile on the third draw instead, 20 networks of other designs: once.")
+        bool, typer.Option("--third", help="Judge the profile on the third draw instead, 20 networks of other designs: seldom.")
     ] = False,
 ) -> None:
     """Profile one platform and judge it on networks of 60 designs that latcast does not build; resumable.
