@@ -138,7 +138,7 @@ def _figures_by_group() -> list[dict[str, Any]]:
     for found in kept_parts("outsiders_third").values():
         part, platform = found["all"], found["platform"]
         target = target_cell(part["label_error"] + outsiders.above_label_error(platform), part["mape"])
-        group = f"profiled CPU, one thread, fp32, {part['networks']} other designs"
+        group = f"profiled CPU, one thread, fp32, {len(outsiders.THIRD_NAMES)} other designs"
         rows.append({**part, "group": group, "coverage": part["interval_coverage"], "target": target})
     for row in phones.summary():
         of_lineage = {name: row[f"lineage_{name}"] for name in MEANS if f"lineage_{name}" in row}
