@@ -46,8 +46,8 @@ from latcast.devices.device_model import INTERCEPT, KINDS, DescribedNetworks, De
 from latcast.devices.device_model_file import SHIPPED, load_device_model
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
-from latcast.predictors.device_forecast import nearness
 from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.network_memory import nearness
 from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build
 from latcast.spaces.catalogue import FAMILY_NAMES, family, find_model

@@ -20,17 +20,10 @@ from latcast.devices.device_model import (
     member_weights,
 )
 from latcast.devices.members import Candidate
-from latcast.predictors.device_forecast import (
-    LARGEST_DEVIATION,
-    by_member,
-    carried,
-    nearness,
-    pooled,
-    squares_apart,
-    variance_left,
-)
+from latcast.predictors.device_forecast import LARGEST_DEVIATION, by_member, pooled
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.network_memory import carried, nearness, squares_apart, variance_left
 from latcast.spaces.iiswc20 import NAME as IISWC20
 from shipping.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 
@@ -148,7 +141,7 @@ class MemberForecasts:
         log_ms: (members, tested) mean logarithm by each.
         open_variance, noise_variance: (members, tested) variances, as a forecast adds them up.
         known: (tested,) how far the pool knows each network.
-        near: (tested,) how near each is to a measured one; see :func:`latcast.predictors.device_forecast.nearness`.
+        near: (tested,) how near each is to a measured one; see :func:`latcast.predictors.network_memory.nearness`.
         rivals: Other ways to forecast, by name: (tested,) logarithms.
         nearest: The same of the measured network that is nearest to each tested one; None where its residual does not count.
     """

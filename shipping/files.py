@@ -15,8 +15,8 @@ from latcast.errors import BundleError
 from latcast.folders import replacing
 from latcast.predictors import pool_file
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import SAME
 from latcast.predictors.network_features import TERM_NAMES
+from latcast.predictors.network_memory import SAME
 from latcast.predictors.platform_predictor import PlatformPredictor
 
 MOST_LOG_MS = 30.0

@@ -7,20 +7,9 @@ import numpy as np
 import pytest
 
 from latcast.predictors.analytical import POOLED
-from latcast.predictors.device_forecast import (
-    EXTRAPOLATED,
-    FARTHEST_ABOVE,
-    LARGEST_DEVIATION,
-    NEAR,
-    NEAR_SHARE,
-    DeviceForecast,
-    Member,
-    NetworkMemory,
-    nearness,
-    pooled,
-    variance_left,
-)
+from latcast.predictors.device_forecast import FARTHEST_ABOVE, LARGEST_DEVIATION, DeviceForecast, Member, pooled
 from latcast.predictors.network_features import ADDED, TERM_NAMES, TERM_UNITS
+from latcast.predictors.network_memory import EXTRAPOLATED, NEAR, NEAR_SHARE, NetworkMemory, nearness, variance_left
 from latcast.predictors.process_basis import ProcessBasis
 from tests.devices.made_up_devices import features
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from latcast.devices.device_model import arbitration_at
-from latcast.predictors.device_forecast import NEAR_SHARE
+from latcast.predictors.network_memory import NEAR_SHARE
 from shipping.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,

@@ -29,8 +29,9 @@ from latcast.devices.members import (
     unmeasured,
     with_stated_prices,
 )
-from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks
+from latcast.predictors.device_forecast import DeviceForecast, Member, PlacedNetworks
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
+from latcast.predictors.network_memory import NO_MEMORY, NetworkMemory
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.records import Reference

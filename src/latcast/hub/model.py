@@ -33,9 +33,10 @@ from latcast.hub.scales import UNKNOWN_DEVIATION, Forecast, Observation, ScaleFa
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import DeviceForecast, nearness, variance_left
+from latcast.predictors.device_forecast import DeviceForecast
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import ADDED, NetworkFeatures, network_place, network_terms, network_totals
+from latcast.predictors.network_memory import nearness, variance_left
 from latcast.predictors.platform_posterior import posterior
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference

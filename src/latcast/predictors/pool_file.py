@@ -21,9 +21,10 @@ import numpy as np
 from latcast.errors import BundleError, LatcastError
 from latcast.kernels.rules import load_rules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import DeviceForecast, Member, NetworkMemory
+from latcast.predictors.device_forecast import DeviceForecast, Member
 from latcast.predictors.intervals import Interval
 from latcast.predictors.network_features import TERM_NAMES
+from latcast.predictors.network_memory import NetworkMemory
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import check_schema, parse_json, parse_tensors
