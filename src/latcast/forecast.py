@@ -443,8 +443,10 @@ def predict_each(
             shared = (
                 known for known in workloads if known.rules == predictor.rules and [*map(id, known.graphs)] == [*map(id, meant)]
             )
-            workload = next(shared, None) or Workload(meant, predictor.rules)
-            workloads += [] if workload in workloads else [workload]
+            workload = next(shared, None)
+            if workload is None:
+                workload = Workload(meant, predictor.rules)
+                workloads.append(workload)
             predictions = predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
             for place, kernels, prediction in zip(places, workload.kernels, predictions, strict=True):
                 predicted[place] = PredictedNetwork(predictor, kernels, prediction)
@@ -464,9 +466,13 @@ def meant_there(graph: Graph, predictor: PlatformPredictor) -> Graph:
     from latcast.spaces.model_names import names_in
     from latcast.spaces.named_graphs import references_in
 
-    own, measured = collection_of(predictor.platform), set(predictor.card[TRAINING_KEYS])
-    name, usual = names_in(own).get(graph.name), find_model(graph.name)
-    if name is None or usual is None or usual.key in measured or measured.isdisjoint(each.key for each in references_in(own)):
+    own = collection_of(predictor.platform)
+    name = names_in(own).get(graph.name)
+    usual = None if name is None else find_model(graph.name)
+    if name is None or usual is None:
+        return graph
+    measured = set(predictor.card[TRAINING_KEYS])
+    if usual.key in measured or measured.isdisjoint(each.key for each in references_in(own)):
         return graph
     return replace(read_model(name), name=graph.name) if read_model(usual).structure_key == graph.structure_key else graph
 

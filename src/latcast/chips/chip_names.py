@@ -332,7 +332,7 @@ def _check_kind(unit_kind: str) -> None:
 
 
 SAME_SILICON, SAME_FAMILY = 1, 3
-"""Of :func:`relation` up to which chips have one silicon, and units of one family or core."""
+"""Largest numbers of :func:`relation` at which two chips are one silicon, and two units are of one family or core."""
 
 
 def nearest(chip: Chip, unit_kind: str) -> Callable[[Chip | None], tuple[int, int, int]]:

@@ -16,7 +16,12 @@ that runs language models on phones, expects both before it has loaded one (``us
 
 
 class Shortage(NamedTuple):
-    """What is said of a program that not every size of memory holds with room to spare, and whether none holds it."""
+    """A warning that a program may not fit in a device's memory.
+
+    Attributes:
+        sentence: The warning.
+        unfit: Whether no size of memory that the device is sold with holds the program.
+    """
 
     sentence: str
     unfit: bool = False

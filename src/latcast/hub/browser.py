@@ -92,7 +92,7 @@ FILES = (
     "ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm",
     "ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm",
 )  # fmt: skip
-"""What the page needs, for CPUs and for GPUs."""
+"""Files of onnxruntime-web that the page loads: three for CPUs, three for GPUs."""
 
 WEB_ASSEMBLY = {"wasm": FILES[2], "webgpu": FILES[5]}
 """Provider to the WebAssembly that it runs."""

@@ -1,4 +1,4 @@
-"""What is remembered of networks for a device: what known platforms ran, and what the device itself measured."""
+"""Networks that known platforms ran and those that a device measured itself, and what both tell of other networks."""
 
 from __future__ import annotations
 

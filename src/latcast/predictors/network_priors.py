@@ -1,4 +1,4 @@
-"""What is known of a platform's kernels before any of its networks is measured: coefficients of analytical terms, by class.
+"""Prior coefficients of analytical terms by class of kernel, for platforms that are learned from whole networks.
 
 A network's latency is one number for dozens of kernels: prior knowledge separates what their terms cost.
 """

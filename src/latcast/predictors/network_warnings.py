@@ -1,4 +1,4 @@
-"""What a user should know of one network's prediction: what is unlike all that was learned from, assumed, or does not fit."""
+"""Warnings on the prediction of a network: kernels unlike the training data, what was assumed, too little memory."""
 
 from __future__ import annotations
 
