@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast, overload
 
@@ -26,7 +26,7 @@ from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.predictors.workload import Workload
-from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Reference, Unit
 from latcast.registry import is_pattern, matched
 
 if TYPE_CHECKING:
@@ -301,7 +301,50 @@ def is_one(on: On | Platforms) -> TypeGuard[On]:
     return isinstance(on, str | os.PathLike | Platform | PooledPlatform | PlatformPredictor)
 
 
-def placed(on: On | Platforms, graphs: Sequence[Graph]) -> list[list[Found]]:
+@dataclass(frozen=True)
+class NetworkThere:
+    """A network on the platform where it runs.
+
+    Attributes:
+        found: The platform.
+        asked: The network as it was read.
+    """
+
+    found: Found
+    asked: Graph
+
+    @property
+    def predictor(self) -> PlatformPredictor:
+        """Of the platform."""
+        return _loaded(self.found)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The network that its name means there; see :func:`network_meant`."""
+        meant = network_meant(self.asked.called, self.predictor) if self.asked.called else None
+        if meant is None or read_model(self.asked.called).structure_key != self.asked.structure_key:
+            return self.asked
+        return replace(read_model(meant), name=self.asked.name)
+
+
+def network_meant(name: str, predictor: PlatformPredictor) -> Reference | None:
+    """Return the network that a published name means on a device that was added; None where it is the usual one.
+
+    As in ``device add``, that of the collection timed with the runtime (ncnn's benchmark, AI Hub), where it has the name, and not
+    where the usual one was measured, as from a kit.
+    """
+    if not predictor.card.get("nearest"):  # it was not added
+        return None
+    from latcast.predictors.card import TRAINING_KEYS
+    from latcast.predictors.platform_names import collection_of
+    from latcast.spaces.catalogue import model
+    from latcast.spaces.model_names import network_in
+
+    found = network_in(collection_of(predictor.platform), name)
+    return None if found is None or model(name).key in predictor.card[TRAINING_KEYS] else found
+
+
+def placed(on: On | Platforms, graphs: Sequence[Graph]) -> list[list[NetworkThere]]:
     """Return for each platform that is named where each network runs: lists, one a platform, of one a network.
 
     Of a device named without a precision, a network that is quantised to int8 takes the int8 platform, another the usual one;
@@ -312,13 +355,17 @@ def placed(on: On | Platforms, graphs: Sequence[Graph]) -> list[list[Found]]:
     if len({len(platforms) for platforms in found.values()}) > 1:
         found["int8"] = found[""]
     return [
-        [dict(zip(found, each, strict=True))[precision] for precision in quantised] for each in zip(*found.values(), strict=True)
+        [
+            NetworkThere(dict(zip(found, each, strict=True))[precision], graph)
+            for precision, graph in zip(quantised, graphs, strict=True)
+        ]
+        for each in zip(*found.values(), strict=True)
     ]
 
 
-def load_all(on: On | Platforms, graph: Graph | None = None) -> list[PlatformPredictor]:
-    """Return the predictors of the platforms, on which a network is to run where one is given; see :func:`placed`."""
-    return [_loaded(each) for each in _all_found(on, "int8" if graph is not None and graph.precision == "int8" else "")]
+def load_all(on: On | Platforms) -> list[PlatformPredictor]:
+    """Return the predictors of the platforms."""
+    return [_loaded(each) for each in _all_found(on, "")]
 
 
 def _all_found(on: On | Platforms, precision: str) -> list[Found]:
@@ -437,9 +484,9 @@ def predict_each(
     workloads: list[Workload] = []
     for each in placed(on, graphs):
         predicted: dict[int, PredictedNetwork] = {}
-        for found in {id(found): found for found in each}.values():
-            predictor, places = load(found), [place for place, one in enumerate(each) if one is found]
-            meant = [meant_there(graphs[place], predictor) for place in places]
+        for found in {id(one.found): one.found for one in each}.values():
+            predictor, places = load(found), [place for place, one in enumerate(each) if one.found is found]
+            meant = [each[place].graph for place in places]
             shared = (
                 known for known in workloads if known.rules == predictor.rules and [*map(id, known.graphs)] == [*map(id, meant)]
             )
@@ -451,30 +498,6 @@ def predict_each(
             for place, kernels, prediction in zip(places, workload.kernels, predictions, strict=True):
                 predicted[place] = PredictedNetwork(predictor, kernels, prediction)
         yield [predicted[place] for place in range(len(graphs))]
-
-
-def meant_there(graph: Graph, predictor: PlatformPredictor) -> Graph:
-    """Return the network that a published name meant where a device was added from measured networks; the same on others.
-
-    ``device add`` takes names for networks of the collection that is timed with a runtime: of ncnn's benchmark, of AI Hub.
-    """
-    if not predictor.card.get("nearest"):  # it was not added
-        return graph
-    from latcast.predictors.card import TRAINING_KEYS
-    from latcast.predictors.platform_names import collection_of
-    from latcast.spaces.catalogue import find_model
-    from latcast.spaces.model_names import names_in
-    from latcast.spaces.named_graphs import references_in
-
-    own = collection_of(predictor.platform)
-    name = names_in(own).get(graph.name)
-    usual = None if name is None else find_model(graph.name)
-    if name is None or usual is None:
-        return graph
-    measured = set(predictor.card[TRAINING_KEYS])
-    if usual.key in measured or measured.isdisjoint(each.key for each in references_in(own)):
-        return graph
-    return replace(read_model(name), name=graph.name) if read_model(usual).structure_key == graph.structure_key else graph
 
 
 @overload
@@ -511,6 +534,5 @@ def memory(model: Model, on: On | Platforms, **options: Unpack[ModelKeywords]) -
     from latcast.kernels.memory import memory_of
 
     graph = read_model(model, ModelOptions(**options))
-    predictors = load_all(on, graph)
-    found = [memory_of(graph, each.rules, each.platform.precision) for each in predictors]
+    found = [memory_of(each.graph, each.predictor.rules, each.predictor.platform.precision) for [each] in placed(on, [graph])]
     return found[0] if is_one(on) else found

@@ -94,6 +94,8 @@ def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
             from latcast.spaces.catalogue import build
 
             graph = build(resolve_model(reference, options), trust=options.trust)
+            if isinstance(model, str) and not options.shapes:
+                graph = replace(graph, called=model)
             name = reference.name or name
     if name:
         graph = replace(graph, name=name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from latcast import advise, check, choose, compare, explain, memory, predict, predict_many
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import KitManifest
 from latcast.records import PUBLISHED_PRECISIONS, Measurement
@@ -97,18 +98,48 @@ class TestAdd:
         self, latcast: Latcast, tmp_path: Path
     ) -> None:
         few, bundle = tmp_path / "few.csv", tmp_path / "board.zip"
-        few.write_text("model,latency_ms\nresnet18,120\nmobilenet_v2,40\nvgg16,900\n")
+        few.write_text("model,latency_ms\nResNet-18,120\nmobilenet_v2,40\nvgg16,900\n")
         latcast("device", "add", "pi5", "-u", "cpu4", "-r", "ncnn", "-p", "fp32", "--measured", few, "-o", bundle)
 
-        named = ("resnet50", "ncnn_benchmark/resnet50", "mobilenet_v3", "ncnn_benchmark/mobilenet_v3", "timm/resnet50")
-        found = latcast("predict", *named, "--on", bundle, "--json").json["predictions"]
+        names = (
+            "resnet50",
+            "ncnn_benchmark/resnet50",
+            "MobileNet v3",
+            "ncnn_benchmark/mobilenet_v3",
+            "timm/resnet50",
+            "resnet18",
+        )
+        found = latcast("predict", *names, "--on", bundle, "--json").json["predictions"]
 
         latency_ms = [each["latency_ms"] for each in found]
         assert (latency_ms[0], latency_ms[2]) == (latency_ms[1], latency_ms[3])
         assert latency_ms[4] != latency_ms[0]
         assert found[0]["model"] == "resnet50"
-        compared = latcast("compare", "resnet50", "mobilenet_v3", "--on", bundle, "--json").json["pairs"][0]
-        assert compared["difference_ms"] == pytest.approx(latency_ms[2] - latency_ms[0])
+        assert latency_ms[5] == pytest.approx(120)
+        chosen = {each.name: each.latencies[0].latency_ms for each in choose(bundle).candidates}
+        assert (chosen["resnet50"], chosen["timm/resnet50"]) == pytest.approx((latency_ms[0], latency_ms[4]))
+
+    def test_a_name_means_the_same_network_to_every_command(self, latcast: Latcast, tmp_path: Path) -> None:
+        few, bundle = tmp_path / "few.csv", tmp_path / "phone.zip"
+        few.write_text("model,latency_ms\nresnet50,1.2\nmobilenet_v2,0.4\n")
+        latcast("device", "add", "galaxy s23", "-u", "npu", "-r", "qnn", "-p", "int8", "-m", few, "-o", bundle)
+
+        for name, there, usual in (
+            ("inception_v3", "aihub/inception_v3", "timm/inception_v3"),
+            ("efficientnet_b4", "aihub/efficientnet_b4", "timm/efficientnet_b4"),
+        ):
+            expected, other = (each.latency_ms for each in predict_many([there, usual], on=bundle))
+            [to_check] = check([name], max_ms=1, on=bundle).checks
+            [of_base] = check([there], against=name, on=bundle).checks
+            [candidate] = choose(bundle, models=[name]).candidates
+            found = [
+                predict(name, on=bundle).latency_ms, to_check.latency_ms, of_base.base_ms, compare(name, there, on=bundle).a_ms,
+                explain(name, on=bundle).prediction.latency_ms, advise(name, on=str(bundle)).choices[0].latency_ms,
+                candidate.latencies[0].latency_ms,
+            ]  # fmt: skip
+            assert found == pytest.approx([expected] * len(found))
+            assert expected < 0.8 * other
+            assert memory(name, on=bundle) == memory(there, on=bundle) != memory(usual, on=bundle)
 
     def test_a_device_without_measurements_is_added_with_a_warning(self, latcast: Latcast, tmp_path: Path) -> None:
         found = latcast(*ADD, "-o", tmp_path / "board.zip")

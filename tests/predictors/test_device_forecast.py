@@ -9,7 +9,7 @@ import pytest
 from latcast.predictors.analytical import POOLED
 from latcast.predictors.device_forecast import FARTHEST_ABOVE, LARGEST_DEVIATION, DeviceForecast, Member, pooled
 from latcast.predictors.network_features import ADDED, TERM_NAMES, TERM_UNITS
-from latcast.predictors.network_memory import EXTRAPOLATED, NEAR, NEAR_SHARE, NetworkMemory, nearness, variance_left
+from latcast.predictors.network_memory import EXTRAPOLATED, NEAR, NEAR_SHARE, NetworkMemory, carried, nearness, variance_left
 from latcast.predictors.process_basis import ProcessBasis
 from tests.devices.made_up_devices import features
 
@@ -111,7 +111,8 @@ def test_a_network_that_only_the_device_ran_takes_what_was_measured_too() -> Non
         assert deviation[1] < deviation[others].min()
     # What was measured there says nothing of whether other devices ran the networks near it.
     assert memory.known(*memory.nearest(places)) == pytest.approx(forecast.memory.known(*forecast.memory.nearest(places)))
-    assert forecast.memory.with_measured(places[:0], np.zeros(0)).measured_of(places).tolist() == [0.0] * len(places)
+    nothing = forecast.memory.with_measured(places[:0], np.zeros(0)).nearest_measured(places)
+    assert [each.tolist() for each in nothing] == [[0.0] * len(places)] * 3
 
 
 def test_the_nearer_a_measured_network_the_less_variance_is_left() -> None:
@@ -230,14 +231,14 @@ def test_a_network_takes_over_the_residual_of_a_measured_one_near_it_unless_othe
     memory = NetworkMemory(places, np.zeros(4), 0.5, np.zeros(4, dtype=bool))
     memory = memory.with_measured(places[:2], np.log([1.0, 2.0]), np.array([0.3, -0.2]))
 
-    near = nearness(places, places[:2])
+    near, residual, _ = memory.nearest_measured(places)
 
-    found = memory.residual_near(places, np.array([0.0, 0.5, 0.0, 0.0]), near)
+    found = carried(residual, np.array([0.0, 0.5, 0.0, 0.0]), near)
 
     # At the place of a measured network, at one that others half know, a length away (e^-½), far away.
     assert found == pytest.approx([0.3 * NEAR_SHARE, -0.1 * NEAR_SHARE, 0.3 * NEAR_SHARE * np.exp(-0.5), 0.0], abs=1e-9)
-    assert memory.residual_near(places, np.ones(4), near).tolist() == [0.0] * 4
-    assert memory.with_measured(places[:2], np.zeros(2)).residual_near(places, np.zeros(4), near).tolist() == [0.0] * 4
+    assert carried(residual, np.ones(4), near).tolist() == [0.0] * 4
+    assert memory.with_measured(places[:2], np.zeros(2)).nearest_measured(places).residual.tolist() == [0.0] * 4
 
 
 def test_a_forecast_kept_as_arrays_still_takes_over_residuals() -> None:

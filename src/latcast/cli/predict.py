@@ -75,7 +75,7 @@ def predict(
             if failed:
                 raise typer.Exit(1)
             return
-    from latcast.forecast import load, placed, predict_many
+    from latcast.forecast import placed, predict_many
     from latcast.networks import ModelOptions, read_model
 
     reading = ModelOptions(**options.reading(shape, value, signature, strict=strict, trust=trust))
@@ -90,9 +90,9 @@ def predict(
         from latcast.predictors.on_workers import predict_on_workers
 
         for where in placed(platforms, graphs):
-            for platform in {id(each): each for each in where}.values():
-                mine = [graph for graph, each in zip(graphs, where, strict=True) if each is platform]
-                predictions += predict_on_workers(load(platform), mine, scheduler, breakdown=listed)
+            for one in {id(each.found): each for each in where}.values():
+                mine = [each.graph for each in where if each.found is one.found]
+                predictions += predict_on_workers(one.predictor, mine, scheduler, breakdown=listed)
     else:
         predictions += predict_many(graphs, platforms, breakdown=listed, conditions=conditions)
     if as_json:

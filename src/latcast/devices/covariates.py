@@ -91,16 +91,18 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
     return found
 
 
-ROUTES: Mapping[str, str] = {"qairt": "qnn_dlc", "hailo-dfc": "hailo", "onnxruntime": "onnx", "tflite": "qairt-2.42.0"}
-"""Runtime to its usual route to an NPU, as known platforms call it; TFLite's is that to Qualcomm's, whatever the version."""
+ROUTES: Mapping[str, tuple[str, str]] = {
+    "qairt": ("qnn_dlc", ""), "hailo-dfc": ("hailo", ""), "onnxruntime": ("onnx", ""), "tflite": ("qairt-2.42.0", "Qualcomm"),
+}  # fmt: skip
+"""Runtime to its usual route to an NPU, as known platforms call it, and the vendor to whose NPUs alone it leads."""
 
 
 def _route(platform: Platform, runtime: str, chip: Chip | None) -> str:
-    """Return the route by which a runtime reaches an NPU: that which the unit says, or else the usual one."""
+    """Return the route by which a runtime reaches an NPU, the usual one in any version, or another that the unit says."""
     said = platform.unit.partition("+")[2].split("+")[0]
-    if runtime == "tflite" and (said.startswith("qairt") or (not said and chip is not None and chip.vendor == "Qualcomm")):
-        return ROUTES[runtime]
-    return said or (ROUTES.get(runtime, "") if runtime != "tflite" else "")
+    usual, vendor = ROUTES.get(runtime, ("", ""))
+    leads_there = not vendor or (chip is not None and chip.vendor == vendor)
+    return usual if said.partition("-")[0] == usual.partition("-")[0] or (leads_there and not said) else said
 
 
 def filled_in(chip: Chip, kind: str, unit: str = "") -> Mapping[str, float]:

@@ -97,6 +97,7 @@ class Graph:
         precision: "fp32", "fp16", "bf16" or "int8": what the file says it computes in.
         notes: What its reader assumed or chose, a sentence each; warnings of its predictions.
         run_time_sizes: Operators whose results have sizes that only values decide; here the most, or what the file says.
+        called: The text that a user named a published network by, at its own size; empty for others.
 
     Example:
         >>> import latcast
@@ -115,6 +116,7 @@ class Graph:
     precision: str = "fp32"
     notes: tuple[str, ...] = ()
     run_time_sizes: tuple[str, ...] = ()
+    called: str = field(default="", compare=False)
 
     @cached_property
     def producers(self) -> dict[str, Node]:

@@ -28,7 +28,7 @@ from latcast.predictors.network_features import (
     network_terms,
     term_places,
 )
-from latcast.predictors.network_memory import NO_MEMORY, NetworkMemory, nearness, variance_left
+from latcast.predictors.network_memory import NO_MEMORY, NearestMeasured, NetworkMemory, carried, variance_left
 from latcast.predictors.platform_posterior import linearised, quadratic
 from latcast.predictors.process_basis import ProcessBasis
 
@@ -220,20 +220,24 @@ class DeviceForecast:
         place = network_place(own)
         return PlacedNetworks(network_terms(own), *self.basis.of_sums(own, sums[:, ADDED:]), place, *self.memory.nearest(place))
 
-    def of_placed(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
+    def of_placed(self, networks: PlacedNetworks, own: NearestMeasured | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return :meth:`of_sums` of networks placed by a device with the same basis and memory.
 
         Those that the device itself ran take what was measured.
+
+        Args:
+            networks: They.
+            own: From :meth:`NetworkMemory.nearest_measured`, where it is known already.
         """
+        own = own or self.memory.nearest_measured(networks.place)
         nearest = networks.nearest, networks.alike
-        known, near = self.memory.known(*nearest), nearness(networks.place, self.memory.measured_places)
+        known = self.memory.known(*nearest)
         log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, nearest)
-        log_ms += self.memory.recalled_of(*nearest)[0] + self.memory.residual_near(networks.place, known, near)
-        deviation *= np.sqrt(variance_left(near))
+        log_ms += self.memory.recalled_of(*nearest)[0] + carried(own.residual, known, own.near)
+        deviation *= np.sqrt(variance_left(own.near))
         deviation = np.minimum(np.hypot(deviation, self.memory.beyond(log_ms)), LARGEST_DEVIATION)
-        measured_ms = self.memory.measured_of(networks.place)
-        ran = measured_ms > 0
-        log_ms[ran], deviation[ran] = np.log(measured_ms[ran]), MEASURED_DEVIATION
+        ran = own.measured_ms > 0
+        log_ms[ran], deviation[ran] = np.log(own.measured_ms[ran]), MEASURED_DEVIATION
         return log_ms, deviation
 
     def novelty(self, networks: PlacedNetworks) -> np.ndarray:
@@ -294,7 +298,7 @@ class DeviceForecast:
         networks = self.placed(sums)
         novelty = np.sqrt(self.novelty(networks))
         known = self.memory.known(networks.nearest, networks.alike)
-        near = nearness(networks.place, self.memory.measured_places)
+        own_networks = self.memory.nearest_measured(networks.place)
         left = np.sqrt(1 - self.memory.recalled_of(networks.nearest, networks.alike)[1] * self.memory.explained)
         states = [linearised(member.mean, networks.terms, networks.basis) for member in self.members]
         log_ms = np.array([mean for mean, _ in states])
@@ -310,11 +314,11 @@ class DeviceForecast:
             noise += np.outer(own, own) * (member.scale * member.noise**2 * alike * np.outer(left, left))
         open_factor, noise_factor = (np.sqrt(factor) for factor in variance_factors(self.factors, known))
         found = opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
-        of_own = np.sqrt(variance_left(near))
+        of_own = np.sqrt(variance_left(own_networks.near))
         found *= np.outer(of_own, of_own)
         beyond = self.memory.beyond(mean + self.memory.recalled_of(networks.nearest, networks.alike)[0])
         found += np.outer(beyond, beyond)
-        ran = self.memory.measured_of(networks.place) > 0
+        ran = own_networks.measured_ms > 0
         found[ran], found[:, ran] = 0.0, 0.0
         return found + np.diag(np.where(ran, MEASURED_DEVIATION**2, 0.0))
 

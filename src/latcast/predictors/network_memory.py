@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,9 +26,11 @@ def nearness(places: np.ndarray, measured: np.ndarray) -> np.ndarray:
         places: (networks, places) as in :func:`latcast.predictors.network_features.network_place`.
         measured: (measured networks, places).
     """
-    if not len(measured) or not len(places):
-        return np.zeros(len(places))
-    return np.asarray(np.exp(-0.5 * squares_apart(places, measured).min(axis=1) / NEAR**2))
+    return _nearness(nearest_of(places, measured)[1])
+
+
+def _nearness(square: np.ndarray) -> np.ndarray:
+    return np.asarray(np.exp(-0.5 * square / NEAR**2))
 
 
 EXTRAPOLATED = 0.15
@@ -42,6 +45,8 @@ def variance_left(near: np.ndarray) -> np.ndarray:
 def carried(residual: np.ndarray, known: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Return the part of the nearest measured network's residual that counts for a network, each (networks,).
 
+    It tells nothing of networks that other platforms ran, as their offset is known.
+
     Args:
         residual: Of the nearest measured network.
         known: See :meth:`NetworkMemory.known`.
@@ -55,9 +60,32 @@ def squares_apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.maximum((first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2 * first @ second.T, 0.0)
 
 
+def nearest_of(places: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest of known places to each, 0 where none is known, and its squared distance, each (networks,)."""
+    if not len(known) or not len(places):
+        return np.zeros(len(places), dtype=np.int64), np.full(len(places), np.inf)
+    square = squares_apart(places, known)
+    nearest = square.argmin(axis=1)
+    return nearest, square[np.arange(len(places)), nearest]
+
+
 def likeness(square: np.ndarray) -> np.ndarray:
     """Return how far networks are alike (0 to 1) by the squared distances of their places."""
     return np.asarray(np.exp(-0.5 * square / ALIKE**2))
+
+
+class NearestMeasured(NamedTuple):
+    """The network nearest to each among those that a device itself measured, arrays (networks,).
+
+    Attributes:
+        near: See :func:`nearness`.
+        residual: Of the nearest; see :class:`NetworkMemory`.
+        measured_ms: Its latency where it is the same network, otherwise 0.
+    """
+
+    near: np.ndarray
+    residual: np.ndarray
+    measured_ms: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -97,27 +125,13 @@ class NetworkMemory:
         )
         return replace(self, measured_places=places, measured_ms=np.exp(mean_log_ms), measured_residual=mean_residual)
 
-    def measured_of(self, places: np.ndarray) -> np.ndarray:
-        """Return the latencies of networks that the device itself ran, 0 for others, (networks,)."""
-        if not len(self.measured_ms) or not len(places):
-            return np.zeros(len(places))
-        square = squares_apart(places, self.measured_places)
-        return np.where(likeness(square.min(axis=1)) > SAME, self.measured_ms[square.argmin(axis=1)], 0.0)
-
-    def residual_near(self, places: np.ndarray, known: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """Return the residual of the nearest network that the device ran, as far as it tells of each network, (networks,).
-
-        It tells nothing of those that other platforms ran, as their offset is known.
-
-        Args:
-            places: (networks, places).
-            known: (networks,) from :meth:`known`.
-            near: (networks,) from :func:`nearness`.
-        """
-        if not self.measured_residual.any() or not len(places):
-            return np.zeros(len(places))
-        nearest = squares_apart(places, self.measured_places).argmin(axis=1)
-        return carried(self.measured_residual[nearest], known, near)
+    def nearest_measured(self, places: np.ndarray) -> NearestMeasured:
+        """Return what the device itself measured near networks at some places, (networks, places)."""
+        nearest, square = nearest_of(places, self.measured_places)
+        if not len(self.measured_ms):
+            return NearestMeasured(*np.zeros((3, len(places))))
+        measured_ms = np.where(likeness(square) > SAME, self.measured_ms[nearest], 0.0)
+        return NearestMeasured(_nearness(square), self.measured_residual[nearest], measured_ms)
 
     def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the offset of networks, and how far it is known (0 to 1), each (networks,)."""
@@ -125,11 +139,8 @@ class NetworkMemory:
 
     def nearest(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the network of the memory that is nearest to each, and how far the two are alike (0 to 1), each (networks,)."""
-        if not len(self.offsets) or not len(places):
-            return np.zeros(len(places), dtype=np.int64), np.zeros(len(places))
-        square = squares_apart(places, self.places)
-        nearest = square.argmin(axis=1)
-        return nearest, likeness(square[np.arange(len(places)), nearest])
+        nearest, square = nearest_of(places, self.places)
+        return nearest, likeness(square)
 
     def recalled_of(self, nearest: np.ndarray, alike: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return :meth:`recalled` from the result of :meth:`nearest`."""

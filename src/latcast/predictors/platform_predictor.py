@@ -212,9 +212,10 @@ class PlatformPredictor:
         # The device's own deviation holds what no known device ran.
         by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * ~covered, 0 * kernel_ms], axis=1)
         sums_ms = np.hstack([table.table.sum_by_network(by_kernel), sums])
-        networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
+        own = device.memory.nearest_measured(placed.place)
+        networks = vars(self._network_estimates(sums_ms, device.of_placed(placed, own)))
         recalled = device.memory.known(placed.nearest, placed.alike) > RECALLED
-        measured = (device.memory.measured_of(placed.place) > 0) & (not self.stands_in)
+        measured = (own.measured_ms > 0) & (not self.stands_in)
         networks["doubtful_share"] = np.where(measured, 0.0, networks["doubtful_share"])
         return Estimates(
             **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, outside=~covered,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree
 
 from latcast.errors import LatcastError
-from latcast.forecast import Found, NamedPlatforms, Note, On, is_one, load, meant_there, placed
+from latcast.forecast import Found, NamedPlatforms, NetworkThere, Note, On, is_one, load, placed
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
@@ -23,7 +23,6 @@ from latcast.predictors.conditions import STEADY, Bounded, Conditions, bounded_t
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint import probability_above
 from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
-from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.reading import read_toml
 from latcast.records import Reference
@@ -395,13 +394,13 @@ def check(
         if not names:
             raise LatcastError("a base needs platforms to be compared on")
         where = placed(NamedPlatforms(names, note), [base, *graphs])
-        bases = [PlacedNetwork.predicted(base, load(on_base)) for on_base, *_ in where]
+        predicted = [[PlacedNetwork.predicted(each.graph, each.predictor) for each in there] for there in where]
         checks = [
-            _growth(PlacedNetwork.predicted(graph, load(each[1 + place])), of_base, max_growth, fail_above)
-            for place, graph in enumerate(graphs)
-            for of_base, each in zip(bases, where, strict=True)
+            _growth(networks[place], networks[0], max_growth, fail_above)
+            for place in range(1, 1 + len(graphs))
+            for networks in predicted
         ]
-        return _report(checks, chain(*where), fail_above, refused)
+        return _report(checks, (each.found for each in chain(*where)), fail_above, refused)
     checks, platforms = list[Check](), list[Found]()
     for tier in tiers:
         held = [graph for graph in graphs if tier.holds_for(graph.name)]
@@ -412,18 +411,17 @@ def check(
                 raise
             raise type(problem)(f"tier {tier.name}: {problem}") from problem
         for each in where:
-            platforms += each
-            for graph, found in zip(held, each, strict=True):
-                checks += _of_tier(graph, load(found), tier, fail_above, conditions, refused)
+            platforms += [one.found for one in each]
+            for one in each:
+                checks += _of_tier(one, tier, fail_above, conditions, refused)
     return _report(checks, platforms, fail_above, refused)
 
 
 def _of_tier(
-    graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float, conditions: Conditions,
-    refused: list[Refusal],
-) -> Iterable[Check]:  # fmt: skip
+    there: NetworkThere, tier: Tier, fail_above: float, conditions: Conditions, refused: list[Refusal]
+) -> Iterable[Check]:
     """Check a network on one platform; add to ``refused`` which latencies under conditions are not known."""
-    [found] = predictor.predict_many([meant_there(graph, predictor)], conditions=conditions)
+    [found] = there.predictor.predict_many([there.graph], conditions=conditions)
     if tier.max_ms is not None:
         steady: dict[str, Bounded] = {"": (found.latency_ms, found.low_ms, found.high_ms)}
         bases = found.condition_bases() or [""]
@@ -445,7 +443,8 @@ def _of_tier(
             )
             yield replace(checked, value=latency_ms, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms)
     if tier.max_memory_mb is not None:
-        memory_mb = memory_of(graph, predictor.rules, predictor.platform.precision).total_bytes / MEGABYTE
+        rules, precision = there.predictor.rules, there.predictor.platform.precision
+        memory_mb = memory_of(there.graph, rules, precision).total_bytes / MEGABYTE
         over = float(memory_mb > tier.max_memory_mb)
         yield _check(found, tier.name, MEMORY, tier.max_memory_mb, memory_mb, over, passed=not over)
 

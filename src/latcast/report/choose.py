@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.drawing import drawn, pareto
 from latcast.errors import LatcastError, ModelError, abridged, one_line
-from latcast.forecast import On, Platforms, load_all, predict_each
+from latcast.forecast import On, Platforms, load_all, network_meant, placed, predict_each
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -399,7 +399,14 @@ def _of_named(
     ]
     if conditions != STEADY:
         predictions = conditions.added_to(predictions, predictor, partial(features_of_named, found, precision))
-    return facts, _Column.of_each_condition(predictions, found.memory_bytes(precision))
+    memory_bytes = found.memory_bytes(precision)
+    for row, name in enumerate(names):
+        meant = network_meant(name, predictor)
+        if meant is not None:
+            graph = replace(read_model(meant), name=name)
+            [predictions[row]] = predictor.predict_many([graph], conditions=conditions)
+            memory_bytes[row] = memory_of(graph, predictor.rules, precision).total_bytes
+    return facts, _Column.of_each_condition(predictions, memory_bytes)
 
 
 def _own_networks(graphs: Sequence[Graph], accuracies: Mapping[str, float]) -> _Networks:
@@ -490,5 +497,6 @@ def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: S
     if pick is None or not delegates:
         return []
     graph = next((each for each in graphs or () if each.name == pick.name), None) or read_model(pick.name)
-    parts = {platform: partition(graph, delegate) for platform, delegate in delegates.items()}
+    there = {each.predictor.platform.id: each.graph for [each] in placed(predictors, [graph])}
+    parts = {platform: partition(there[platform], delegate) for platform, delegate in delegates.items()}
     return [f"{pick.name} on {platform}: {each.sentence(each.crossing_ms)}" for platform, each in parts.items() if each.on_cpu]

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
-from latcast.forecast import On, Platforms, is_one, load, load_all, meant_there, placed
-from latcast.graph.ir import Graph
+from latcast.forecast import NetworkThere, On, Platforms, is_one, placed
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
-from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Grade, Prediction
 from latcast.report.alignment import KernelChange, align, diff_lines
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
@@ -239,17 +237,16 @@ def compare(
     """
     first, second = (read_model(model, ModelOptions(**options)) for model in (a, a if b is None else b))
 
-    def predicted(graph: Graph, predictor: PlatformPredictor) -> PlacedNetwork:
-        return PlacedNetwork.predicted(meant_there(graph, predictor), predictor, breakdown=True, conditions=conditions)
+    def predicted(there: NetworkThere) -> PlacedNetwork:
+        return PlacedNetwork.predicted(there.graph, there.predictor, breakdown=True, conditions=conditions)
 
+    where = placed(on, [first] if b is None else [first, second])
     if b is None:
-        predictors = load_all(on, first)
-        if len(predictors) < 2:
+        if len(where) < 2:
             raise LatcastError("one network on one platform, expected two platforms at least; or give a second network")
-        mine, *others = (predicted(first, each) for each in predictors)
+        mine, *others = (predicted(each) for [each] in where)
         return [_compared(mine, other) for other in others]
-    where = placed(on, [first, second])
-    found = [_compared(predicted(first, load(mine)), predicted(second, load(other))) for mine, other in where]
+    found = [_compared(predicted(one), predicted(other)) for one, other in where]
     return found[0] if is_one(on) else found
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from latcast.errors import LatcastError, ModelError, counted
-from latcast.forecast import On, Platforms, is_one, load_all, meant_there
+from latcast.forecast import On, Platforms, is_one, placed
 from latcast.graph import edits
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
@@ -201,12 +201,14 @@ def explain(
     wanted = ModelOptions(**options)
     resize = Resizing(model, wanted)
     graph = resize(wanted.shapes) if wanted.shapes else resize.graph
-    predictors = load_all(on, graph)
 
     def resized(smaller: Shapes) -> Graph:
         return resize({**(wanted.shapes or {}), **smaller})
 
-    found = [explain_graph(graph, predictor, resized=resized, conditions=conditions) for predictor in predictors]
+    found = [
+        explain_graph(each.graph, each.predictor, resized=resized if each.graph is graph else None, conditions=conditions)
+        for [each] in placed(on, [graph])
+    ]
     return found[0] if is_one(on) else found
 
 
@@ -225,7 +227,6 @@ def explain_graph(
         resized: Gives the network for inputs of other shapes; that of the graph where None.
         conditions: Further latencies that are asked for.
     """
-    graph = meant_there(graph, predictor)
     [base] = predictor.predict_many([graph], breakdown=True, conditions=conditions)
     memory = memory_of(graph, predictor.rules, predictor.platform.precision)
     if base.grade.rough:

@@ -14,7 +14,7 @@ import numpy as np
 
 from latcast.drawing import curves, drawn
 from latcast.errors import LatcastError, ModelError
-from latcast.forecast import On, Platforms, is_one, load_all
+from latcast.forecast import On, Platforms, is_one, placed
 from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape, shapes_by_input
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
@@ -200,13 +200,13 @@ def sweep(
     varies = _what_varies([each for _, each in listed])
     sized = [graph for _, _, graph in graphs]
     sweeps = []
-    for predictor in load_all(on, sized[0]):
-        predictions = predictor.predict_many(sized, breakdown=breakdown)
+    for [there] in placed(on, sized[:1]):
+        predictions = there.predictor.predict_many(sized, breakdown=breakdown)
         points = tuple(
             SweepPoint(size, shapes_by_input(each, graph.inputs), one)
             for (size, each, graph), one in zip(graphs, predictions, strict=True)
         )
-        sweeps.append(Sweep(predictions[0].model, predictor.platform.id, varies, points, tuple(refused)))
+        sweeps.append(Sweep(predictions[0].model, there.predictor.platform.id, varies, points, tuple(refused)))
     return sweeps[0] if is_one(on) else sweeps
 
 

@@ -145,14 +145,16 @@ def known_names() -> dict[str, str]:
     return found
 
 
-@cache
-def names_in(space: str) -> dict[str, str]:
-    """Return the networks of a space, with it, by the names of families' members that their names mean without it."""
-    from latcast.spaces.catalogue import find_model
+def network_in(space: str, name: str) -> Reference | None:
+    """Return the network that a space has by a name in any spelling; None where it has none."""
+    found = _names_in(space).get(letters_of(name))
+    return None if found is None else find_named(f"{space}/{found}")
 
+
+@cache
+def _names_in(space: str) -> dict[str, str]:
     file = graph_file(space)
-    found = {} if file is None else {name: find_model(name) or _known(letters_of(name)) for name in file.names}
-    return {str(each.name): f"{space}/{name}" for name, each in found.items() if each is not None and "/" not in str(each.name)}
+    return {} if file is None else {letters_of(name): name for name in file.names}
 
 
 def letters_of(name: str) -> str:

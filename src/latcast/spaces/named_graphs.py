@@ -223,12 +223,6 @@ def spaces_with_graphs() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}")))
 
 
-def has_named(space: str, name: str) -> bool:
-    """Return whether a space has a file with a network of this name."""
-    file = graph_file(space)
-    return file is not None and name in file.names
-
-
 def find_named(text: str) -> Reference | None:
     """Return the network of a name with its space, ``timm/convnext_tiny``; None where no space begins the text.
 
@@ -246,12 +240,6 @@ def find_named(text: str) -> Reference | None:
         known = ", ".join(f"{space}/{each}" for each in nearest_names(name, list(file.names)))
         raise UnknownNameError(f"no network is called '{text}'; nearest: {known or 'none'}; all: latcast models '{space}/*'")
     return _reference(space, *found.key)
-
-
-def references_in(space: str) -> list[Reference]:
-    """Return the networks of a space's file, each as its name alone means it; none without a file."""
-    file = graph_file(space)
-    return [] if file is None else [_reference(space, name, given) for name, given in file.names.items()]
 
 
 def all_networks() -> dict[str, NamedGraph]:

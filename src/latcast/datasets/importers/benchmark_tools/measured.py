@@ -20,7 +20,7 @@ from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
 from latcast.spaces.catalogue import build, find_model, resized
 from latcast.spaces.catalogue import model as published_model
-from latcast.spaces.named_graphs import find_named, has_named
+from latcast.spaces.model_names import network_in
 from latcast.spaces.published_names import network_called
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
@@ -70,7 +70,7 @@ class NetworkNames:
         if file is not None:
             return resolve_model(file)
         own = collection_of(platform)
-        found = find_named(f"{own}/{names[-1]}") if has_named(own, names[-1]) else None
+        found = network_in(own, names[-1])
         if found is not None:
             self.notes[f"names of networks that {own} has mean its networks; predict takes them so, too"] = None
             return found
