@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from latcast.samplers.adaptive import AdaptiveSampler
-from latcast.samplers.sampler import PriorSampler
+from latcast.samplers.sampler import AdaptiveSampler, PriorSampler
 from tests.samplers.convolutions import SPACE, conv, widths
 
 LISTED = {conv(8 * width, 16 * width): 1 for width in range(1, 60)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latcast.kernels.rules import load_rules
-from latcast.samplers.test_set import fixed_test_set
+from latcast.samplers.sampler import fixed_test_set
 from latcast.spaces.kernel_space import KernelSpace
 from tests.samplers.convolutions import SPACE, conv, widths
 

@@ -17,7 +17,7 @@ from latcast.kernels.search import SingleKernels
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.predictors.analytical import term_values
 from latcast.records import Measurement, Platform
-from latcast.samplers.adaptive import LARGE_ERROR
+from latcast.samplers.sampler import LARGE_ERROR
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference
 from latcast.spaces.kernel_zoo import collect_zoo

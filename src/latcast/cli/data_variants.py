@@ -255,7 +255,7 @@ def sample(
     from latcast.kernels.rules import rules_for
     from latcast.kernels.types import kernel_type
     from latcast.samplers import SAMPLERS
-    from latcast.samplers.test_set import fixed_test_set
+    from latcast.samplers.sampler import fixed_test_set
     from latcast.spaces.kernel_space import KernelSpace
     from latcast.spaces.kernel_zoo import kernel_zoo
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cache
 from itertools import compress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.card import LARGE_SHARE
 from latcast.predictors.kernel_predictor import FAR
 from latcast.predictors.workload import Workload
-from latcast.records import Unit
+from latcast.records import Platform, Unit
+from latcast.tables import milliseconds
 
 if TYPE_CHECKING:
     from latcast.chips.device_memory import Shortage
     from latcast.predictors.platform_predictor import PlatformPredictor
+
 
 PIPELINED = frozenset({"hailo-dfc"})
 """Runtimes whose compilers lay a network out over the whole chip, so that the images of a stream overlap."""
@@ -67,9 +73,7 @@ def network_warnings(
     if predictor.rules.assumed:
         found.append(predictor.rules.assumed)
     if platform.runtime in PIPELINED:
-        from latcast.predictors.streams import stream_sentence
-
-        found.append(stream_sentence(platform, graph))
+        found.append(_stream_sentence(platform, graph))
     return found, notes
 
 
@@ -103,3 +107,26 @@ def network_memory_shortage(predictor: PlatformPredictor, takes_gb: float) -> Sh
     chip_text = str(environment.get("chip") or predictor.card.get("chip") or "")
     chip = chip_of(device, chip_text, Unit.parse(predictor.platform.unit).kind)
     return memory_shortage(takes_gb, usable_memory_gb(device, chip))
+
+
+def _stream_sentence(platform: Platform, graph: Graph) -> str:
+    """Return that a latency is of one image, and what was published of a stream of them on the platform.
+
+    NPUs that work on several images at once take less time for each.
+    """
+    from latcast.spaces.catalogue import build, model
+
+    frames_per_s = _published().get(platform.id, {}).get(graph.name)
+    if frames_per_s and build(model(graph.name)).structure_key == graph.structure_key:
+        each_ms = milliseconds(1e3 / frames_per_s)
+        known = f"{frames_per_s:g} a second were published of this network in batches of 8, {each_ms} ms each"
+    else:
+        known = "how many a second is not known of this network"
+    return f"the latency is of one image alone; images of a stream overlap: {known}"
+
+
+@cache
+def _published() -> dict[str, dict[str, float]]:
+    """Return the frames a second by platform and network, from ``hailo_streams.json``, which names its source."""
+    found = json.loads(Path(__file__).with_name("hailo_streams.json").read_text(encoding="utf-8"))
+    return dict(found["frames_per_s"])

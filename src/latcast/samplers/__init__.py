@@ -8,7 +8,7 @@ SAMPLERS: Registry[SamplerMaker] = Registry(
     {
         "random": "latcast.samplers.sampler:RandomSampler",
         "prior": "latcast.samplers.sampler:PriorSampler",
-        "adaptive": "latcast.samplers.adaptive:AdaptiveSampler",
+        "adaptive": "latcast.samplers.sampler:AdaptiveSampler",
     },
     group="latcast.samplers",
 )

@@ -1,15 +1,19 @@
-"""The protocol of samplers, and the two that learn nothing from measurements: random and prior."""
+"""The protocol of samplers, the three there are (random, prior, adaptive), and the fixed test set of a kernel type."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate
+from math import ceil, isnan
 from random import Random
 from typing import Protocol
+
+import numpy as np
 
 from latcast.kernels.kernel import Configuration
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
+from latcast.spaces.parametrisations import CODES
 
 
 class Sampler(Protocol):
@@ -162,3 +166,114 @@ def draw_distinct(draw: Callable[[], Configuration | None], count: int, seen: se
         found.append(configuration)
         fruitless = 0
     return found
+
+
+CHANNEL_RANGE = (0.4, 1.2)
+"""Range of channels of fine-grained samples, relative to the inaccurate point (Algorithm 2, line 3)."""
+
+SAMPLES_PER_POINT = 3
+"""``M`` of Algorithm 2; the paper has 10, for rounds of thousands instead of tens."""
+
+LARGE_ERROR = 0.1
+"""Relative error from which on a point is inaccurate: a miss of the paper's accuracy within ±10 %."""
+
+
+class AdaptiveSampler(PriorSampler):
+    """A sampler that draws from the prior until errors are known, then around the points with the largest ones.
+
+    The errors are those of a fixed test set, observed once a round. Around each point the grid's dimensions (HW, K, S) stay and
+    channels are drawn evenly. Where no error is large, the prior goes on.
+
+    Args:
+        space, listed, seed: See :class:`latcast.samplers.SamplerMaker`.
+        samples_per_point: Samples around one inaccurate point in one suggestion.
+    """
+
+    def __init__(
+        self, space: KernelSpace, listed: ConfigurationCounts, seed: int, *, samples_per_point: int = SAMPLES_PER_POINT
+    ) -> None:
+        super().__init__(space, listed, seed)
+        self._seed = seed
+        self._samples_per_point = samples_per_point
+        self._errors: dict[Configuration, float] = {}
+
+    def observe(
+        self,
+        configurations: Sequence[Configuration],
+        *,
+        latency_ms: Sequence[float] | None = None,
+        errors: Sequence[float] | None = None,
+    ) -> None:
+        super().observe(configurations)
+        if errors is not None:
+            known = zip(configurations, errors, strict=True)
+            self._errors.update((configuration, error) for configuration, error in known if not isnan(error))
+
+    def suggest(self, count: int) -> list[Configuration]:
+        large = [(error, point) for point, error in self._errors.items() if error > LARGE_ERROR]
+        points = [point for _, point in sorted(large, reverse=True)[: ceil(count / self._samples_per_point)]]
+        # From the known points alone, so that a new sampler with the same observations goes on as this one would.
+        rng = Random(f"adaptive/{self._space.name}/{self._seed}/{len(self.seen)}")
+        low, high = CHANNEL_RANGE
+        found: list[Configuration] = []
+        for point in points:
+            spans = self._space.spans(point)
+
+            def draw(point: Configuration = point, spans: Mapping[str, int] = spans) -> Configuration | None:
+                channels = {n: rng.randint(max(int(low * value), 1), max(int(high * value), 1)) for n, value in spans.items()}
+                return self._space.moved(point, channels)
+
+            found += draw_distinct(draw, min(self._samples_per_point, count - len(found)), self.seen)
+        return found + super().suggest(count - len(found))
+
+
+NEAREST = 20
+"""A combination takes its channels from one of at least this many nearest configurations on the grid."""
+
+CELL_DRAWS = 20
+"""Draws of channels for a combination that has none yet: those of a small map may be too many for a large one."""
+
+
+def fixed_test_set(space: KernelSpace, listed: ConfigurationCounts, count: int, seed: int) -> list[Configuration]:
+    """Return the configurations that predictors are judged on, the same in every round.
+
+    Each pass goes over all combinations (HW, K, S) in an order drawn from the seed and gives each the rest of a configuration
+    of networks, channels above all, that is near to it on the grid; so any beginning is spread over the grid, and a smaller
+    set is the beginning of a larger one.
+
+    Args:
+        space: Valid configurations.
+        listed: Configurations of networks; channels are drawn evenly where there are none.
+        count: How many; fewer where the space has hardly more.
+        seed: Of order and channels.
+    """
+    rng = Random(f"test set/{space.name}/{seed}")
+    order = list(space.cells)
+    rng.shuffle(order)
+    rows = [row for row in listed if space.within_limits(row)]
+    dimensions = [space.dimensions(row) for row in rows]
+    # A kernel of networks may be described otherwise than the grid is: by the padding of each axis instead of one for all.
+    known = set(space.cells[0]).intersection(*dimensions) - CODES
+    names = [name for name in space.cells[0] if name in known]
+    places = np.array([[float(np.log2(found[name] + 1)) for name in names] for found in dimensions])
+
+    def draw(cell: Mapping[str, int]) -> Configuration | None:
+        """Return a configuration at a place on the grid with the channels of a listed one that is near."""
+        if not rows:
+            drawn = space.draw(rng)
+            return None if drawn is None else space.moved(drawn, cell)
+        distance = np.abs(places - np.array([float(np.log2(cell[name] + 1)) for name in names])).sum(axis=1)
+        # All that are as near as the last of the nearest, so that the order of networks does not matter.
+        reach = np.sort(distance)[min(NEAREST, len(distance)) - 1]
+        return space.moved(rows[int(rng.choice(np.flatnonzero(distance <= reach)))], cell)
+
+    found: dict[Configuration, None] = {}
+    before = -1
+    while before < len(found) < count:
+        before = len(found)
+        for cell in order:
+            draws = (draw(cell) for _ in range(CELL_DRAWS))
+            new = next((row for row in draws if row is not None and row not in found), None)
+            if new is not None:
+                found[new] = None
+    return list(found)[:count]

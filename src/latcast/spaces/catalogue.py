@@ -62,10 +62,11 @@ class PublishedModel:
 
 
 _FAMILIES: Mapping[str, str] = {
-    "alexnet": "convolutional", "vgg": "convolutional", "resnet": "residual", "densenet": "convolutional",
-    "googlenet": "convolutional", "squeezenet": "convolutional", "regnet": "stored", "resnext": "residual",
-    "se_resnet": "stored", "mobilenet_v1": "mobile", "mobilenet_v2": "inverted_residual", "mobilenet_v3": "inverted_residual",
-    "shufflenet_v2": "mobile", "mnasnet": "inverted_residual", "proxylessnas": "inverted_residual",
+    "alexnet": "convolutional", "vgg": "convolutional", "resnet": "convolutional", "densenet": "convolutional",
+    "googlenet": "convolutional", "squeezenet": "convolutional", "regnet": "stored", "resnext": "convolutional",
+    "se_resnet": "stored", "mobilenet_v1": "convolutional", "mobilenet_v2": "inverted_residual",
+    "mobilenet_v3": "inverted_residual", "shufflenet_v2": "convolutional", "mnasnet": "inverted_residual",
+    "proxylessnas": "inverted_residual",
     "efficientnet": "stored", "ghostnet": "stored", "vit": "transformers", "swin": "transformers",
     "mobilevit": "transformers",
 }  # fmt: skip

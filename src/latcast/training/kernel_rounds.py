@@ -29,7 +29,7 @@ from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_pred
 from latcast.predictors.metrics import Metrics, judge
 from latcast.records import Measurement, Platform
 from latcast.samplers import SAMPLERS, Sampler
-from latcast.samplers.test_set import fixed_test_set
+from latcast.samplers.sampler import fixed_test_set
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference, kernel_spaces
 from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.spaces.parametrisations import PARAMETRISATIONS, RARE

@@ -135,7 +135,7 @@ def test_a_suggestion_that_cannot_be_read_is_not_printed() -> None:
 def test_a_search_ends_by_the_nodes_that_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [*(node("Relu", [f"x{i}"], [f"x{i + 1}"]) for i in range(3276)), node("MatMul", ["x3276", "w"], ["y"])]
     source = network(nodes, {"x0": ("batch", 5)}, {"w": zeros(7, 4)})
-    monkeypatch.setattr("latcast.graph.importers.size_search._MOST_READINGS", 0.25)
+    monkeypatch.setattr("latcast.graph.importers.open_sizes._MOST_READINGS", 0.25)
 
     with pytest.raises(DynamicShapeError, match="in 3 tries"):  # of a tenth of the 32,768 nodes that are read of one file
         load_graph(source)

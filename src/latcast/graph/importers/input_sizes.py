@@ -112,7 +112,7 @@ def read_sized(inputs: Sequence[ModelInput], options: ModelOptions, start: Calla
     graph = _read_with_zeros(missing, given, begin)
     if graph is not None:
         return graph
-    from latcast.graph.importers.size_search import SizeSearch
+    from latcast.graph.importers.open_sizes import SizeSearch
 
     raise SizeSearch(inputs, missing, given, begin).refusal()
 

@@ -1,4 +1,8 @@
-"""Families of chains of convolutions and of concatenating blocks: AlexNet, VGG, SqueezeNet, GoogLeNet, DenseNet."""
+"""Convolutional families without inverted residuals.
+
+Chains of convolutions and concatenating blocks (AlexNet, VGG, SqueezeNet, GoogLeNet, DenseNet), residual networks (ResNet,
+ResNeXt), and those for phones (MobileNetV1, ShuffleNetV2).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
-from latcast.spaces.blocks import dense_block, fire, inception, normalised_conv
+from latcast.spaces.blocks import bottleneck, dense_block, fire, inception, normalised_conv, separable, shortcut, shuffle_unit
 from latcast.spaces.families.variants import (
     KERNEL_SIZES,
     Stages,
@@ -235,4 +240,138 @@ DENSENET = VariantFamily(
         stem=draw_stem,
     ),
     per_stage="depths growths kernels",
+)
+
+
+# ResNet (He et al., "Deep residual learning for image recognition", 2016, Table 1), ResNeXt (Xie et al., "Aggregated residual
+# transformations for deep neural networks", 2017)
+
+
+def residual_network(
+    b: GraphBuilder,
+    x: str,
+    *,
+    depths: Stages,
+    widths: Stages,
+    inner: Stages,
+    kernels: Stages,
+    stem: int,
+    classes: int,
+    block: str = "bottleneck",
+    groups: int = 1,
+) -> str:
+    """Add a 7x7 stem of stride 2, a max pooling, stages of residual blocks, average pooling, one linear layer.
+
+    Args:
+        inner: Channels inside the blocks of each stage.
+        block: "basic" (two convolutions of the stage's kernel) or "bottleneck" (1x1, the stage's kernel with the stride, 1x1).
+        groups: Groups of a bottleneck's middle convolution; they must divide every ``inner``.
+
+    Raises:
+        ModelError: Groups do not divide channels, or no such block.
+    """
+    if block not in ("basic", "bottleneck"):
+        raise ModelError(f"no residual block is called '{block}'; expected 'basic' or 'bottleneck'")
+    x = b.max_pool(b.conv_bn(x, stem, 7, stride=2), 3, 2, 1)
+    for stage, (depth, width, narrow, kernel) in enumerate(zip(depths, widths, inner, kernels, strict=True)):
+        for index in range(depth):
+            stride = 2 if stage > 0 and index == 0 else 1
+            if block == "basic":
+                y = b.conv_bn(b.conv_bn(x, narrow, kernel, stride=stride), width, kernel, activation=None)
+            else:
+                y = bottleneck(b, x, width, inner=narrow, kernel=kernel, stride=stride, groups=groups)
+            x = b.relu(b.add(y, shortcut(b, x, width, stride)))
+    return pooled_classifier(b, x, classes)
+
+
+RESNET = VariantFamily(
+    "resnet",
+    *published_and_defaults("resnet"),
+    residual_network,
+    draw_from(
+        "block depths widths inner kernels stem resolution",
+        *parameters_of("resnet", *(f"resnet{layers}" for layers in (18, 34, 50, 101))),
+        stem=draw_stem,
+    ),
+    per_stage="depths widths inner kernels",
+)
+
+
+def _draw_resnext(rng: Random) -> dict[str, Any]:
+    groups = rng.choice((8, 16, 32, 64))
+    bases = parameters_of("resnext", "resnext50_32x4d", "resnext101_32x8d")
+    return {
+        "depths": draw_depths(rng, rng.choice(bases)["depths"]),
+        "inner": draw_widths(rng, rng.choice(bases)["inner"], multiple=groups),
+        "groups": groups,
+        "widths": draw_widths(rng, bases[0]["widths"]),
+        "kernels": draw_kernels(rng, [3] * 4),
+        "resolution": draw_resolution(rng),
+    }
+
+
+RESNEXT = VariantFamily(
+    "resnext",
+    *published_and_defaults("resnext"),
+    residual_network,
+    _draw_resnext,
+    per_stage="depths widths inner kernels",
+)
+
+
+# MobileNetV1 (Howard et al., "MobileNets", 2017, Table 1), with ReLU6 as in its released models
+
+
+def mobilenet_v1(
+    b: GraphBuilder, x: str, *, widths: Sequence[int], depths: Sequence[int], kernels: Sequence[int], stem: int, classes: int
+) -> str:
+    """Add MobileNetV1: a 3x3 convolution, then ``depths`` pairs of a depthwise and a 1x1 convolution in each stage."""
+    x = b.conv_bn(x, stem, 3, stride=2, activation="relu6")
+    for stage, (width, depth, kernel) in enumerate(zip(widths, depths, kernels, strict=True)):
+        for block in range(depth):
+            stride = 2 if stage > 0 and block == 0 else 1
+            x = separable(b, x, width, kernel, stride=stride, activation="relu6")
+    return pooled_classifier(b, x, classes)
+
+
+MOBILENET_V1 = VariantFamily(
+    "mobilenet_v1",
+    *published_and_defaults("mobilenet_v1"),
+    mobilenet_v1,
+    draw_from("widths depths kernels stem resolution", *parameters_of("mobilenet_v1", "mobilenet_v1")),
+    per_stage="widths depths kernels",
+)
+
+
+# ShuffleNetV2 (Ma et al., "ShuffleNet V2: practical guidelines for efficient CNN architecture design", 2018, Table 5)
+
+
+def shufflenet_v2(
+    b: GraphBuilder, x: str, *, widths: Stages, depths: Stages, kernels: Stages, stem: int, head: int, classes: int
+) -> str:
+    """Add ShuffleNetV2, of which every stage halves the resolution.
+
+    Raises:
+        ModelError: A width is odd.
+    """
+    x = b.max_pool(b.conv_bn(x, stem, 3, stride=2), 3, 2, 1)
+    for width, depth, kernel in zip(widths, depths, kernels, strict=True):
+        if width % 2:
+            raise ModelError(f"a stage of ShuffleNetV2 has {width} channels, which do not split in halves; give an even number")
+        for block in range(depth):
+            x = shuffle_unit(b, x, width, kernel, 2 if block == 0 else 1)
+    return b.linear(b.reduce_mean(b.conv_bn(x, head), (2, 3), keepdims=False), classes)
+
+
+_SHUFFLENETS = parameters_of("shufflenet_v2", *(f"shufflenet_v2_x{size}" for size in ("0_5", "1_0", "1_5", "2_0")))
+
+SHUFFLENET_V2 = VariantFamily(
+    "shufflenet_v2",
+    *published_and_defaults("shufflenet_v2"),
+    shufflenet_v2,
+    draw_from(
+        "widths depths kernels stem head resolution",
+        *({**each, "head": _SHUFFLENETS[0]["head"]} for each in _SHUFFLENETS),  # of which only the largest has a wider one
+    ),
+    per_stage="widths depths kernels",
 )

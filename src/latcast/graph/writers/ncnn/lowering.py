@@ -73,7 +73,7 @@ class Lowering:
     """The network written so far.
 
     Args:
-        graph: After :func:`latcast.graph.writers.ncnn.rewriting.rewrite`.
+        graph: After :func:`latcast.graph.writers.ncnn.rewrite`.
         values: Of every weight and constant.
         origins: Names of the original nodes behind a recognised one.
         order: Position of every original node.
