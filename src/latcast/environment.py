@@ -117,19 +117,6 @@ def _cpu_quota() -> float | None:
     return None
 
 
-def _virtualisation() -> list[str]:
-    """Return the signs that the machine is virtual."""
-    hints = []
-    if " hypervisor " in f" {cpu_description()['flags']} ":
-        hints.append("hypervisor")
-    product = _read("/sys/class/dmi/id/product_name")
-    if product:
-        hints.append(product)
-    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
-        hints.append("container")
-    return hints
-
-
 def own_device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> str:
     """Return this machine's name in shared platform ids: a board's model (``raspberry-pi-5-model-b``), else the host name."""
     model = (_read(model_file) or "").strip("\0")
@@ -142,6 +129,14 @@ def host_environment() -> dict[str, Any]:
     system = platform.uname()
     memory_kb = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo") or "", re.MULTILINE)
     huge_pages = re.search(r"\[(.+?)\]", _read("/sys/kernel/mm/transparent_hugepage/enabled") or "")  # always [madvise] never
+    virtual = []
+    if " hypervisor " in f" {cpu_description()['flags']} ":
+        virtual.append("hypervisor")
+    product = _read("/sys/class/dmi/id/product_name")
+    if product:
+        virtual.append(product)
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        virtual.append("container")
     return {
         "cpu": dict(cpu_description()),
         "cpus": os.cpu_count(),
@@ -150,7 +145,7 @@ def host_environment() -> dict[str, Any]:
         "system": system.system,
         "kernel": system.release,
         "machine": system.machine,
-        "virtualisation": _virtualisation(),
+        "virtualisation": virtual,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "turbo_off": _read("/sys/devices/system/cpu/intel_pstate/no_turbo"),
         "transparent_hugepages": huge_pages[1] if huge_pages else None,

@@ -71,13 +71,6 @@ Paths = Annotated[
 ]
 
 
-def _folder(paths: Sequence[Path]) -> Path:
-    """Return the one folder of a published dataset."""
-    if len(paths) != 1 or not paths[0].is_dir():
-        raise typer.BadParameter(f"'{paths[-1]}' is not a folder; expected the folder of the dataset's files")
-    return paths[0]
-
-
 @app.command(name="list")
 def list_datasets(as_json: options.AsJson = False) -> None:
     """List the published datasets that can be imported, with source and licence; nothing is fetched.
@@ -149,7 +142,9 @@ def import_dataset(
     if on is not None or kit is not None:
         raise typer.BadParameter("--on and --kit are for benchmark; a published dataset says itself what it measured")
     importer = IMPORTERS.get(dataset)
-    imported = importer.read(_folder(paths))
+    if len(paths) != 1 or not paths[0].is_dir():
+        raise typer.BadParameter(f"'{paths[-1]}' is not a folder; expected the folder of the dataset's files")
+    imported = importer.read(paths[0])
     if nodes:
         with StageProgress() as progress:
             imported = importer.complete(imported, _watcher(imported, progress))

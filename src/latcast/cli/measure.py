@@ -130,7 +130,17 @@ def _steady(
         print_table(
             "",
             ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
-            [_row(model, measurement) for model, measurement in found],
+            [
+                (
+                    model,
+                    measurement.platform,
+                    milliseconds(measurement.latency_ms or 0.0),
+                    milliseconds(measurement.raw_latency_ms or 0.0),
+                    percent(None if measurement.variation is None else 100 * measurement.variation),
+                    str(len(measurement.runs_ms)),
+                )
+                for model, measurement in found
+            ],
         )
         if any(_differs(measurement) for _, measurement in found):
             warn("raw is the median of the runs as they were; latency is what they would take with nothing else running")
@@ -206,17 +216,6 @@ def _differs(measurement: Measurement) -> bool:
     """Return whether a raw latency is shown otherwise than what the host's state leaves of it."""
     raw_ms, latency_ms = measurement.raw_latency_ms, measurement.latency_ms
     return raw_ms is not None and latency_ms is not None and milliseconds(raw_ms) != milliseconds(latency_ms)
-
-
-def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
-    return (
-        model,
-        measurement.platform,
-        milliseconds(measurement.latency_ms or 0.0),
-        milliseconds(measurement.raw_latency_ms or 0.0),
-        percent(None if measurement.variation is None else 100 * measurement.variation),
-        str(len(measurement.runs_ms)),
-    )
 
 
 def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,7 +95,12 @@ def command(
         summarise(found.predictor, bundle)
         print(f"measurements: {found.store}")
         if found.predictor.card.get("kernel_errors"):
-            _print_kernel_errors(found.predictor.card["kernel_errors"])
+            # Errors on the fixed test sets, before the kernel predictors were trained on these too.
+            rows = [
+                [name, str(figures["kernels"]), percent(figures["mape"]), percent(figures["within_10"], 0)]
+                for name, figures in found.predictor.card["kernel_errors"].items()
+            ]
+            print_table("kernels of the fixed test sets", ["kernel type", "tested", "MAPE %", "within ±10 %"], rows)
 
 
 def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Path:
@@ -145,12 +149,3 @@ def summarise(predictor: PlatformPredictor, bundle: Path) -> None:
     interval = predictor.interval
     print(f"{interval.kind} interval: {interval.in_words()}")
     print(f"bundle: {bundle}")
-
-
-def _print_kernel_errors(errors: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print the errors of kernel predictors on the fixed test sets, before these were trained on too."""
-    rows = [
-        [name, str(figures["kernels"]), percent(figures["mape"]), percent(figures["within_10"], 0)]
-        for name, figures in errors.items()
-    ]
-    print_table("kernels of the fixed test sets", ["kernel type", "tested", "MAPE %", "within ±10 %"], rows)

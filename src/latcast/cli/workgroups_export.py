@@ -16,9 +16,7 @@ from latcast.reading import require_regular
 
 if TYPE_CHECKING:
     from latcast.networks import ModelKeywords
-    from latcast.workgroups.devices import DeviceProfile
     from latcast.workgroups.program_cache import ProgramCache
-    from latcast.workgroups.sizes import WorkGroup
 
 BY = ("rules", "kfast", "8x4x1", "tuning")
 
@@ -97,7 +95,13 @@ def export(
         ]  # fmt: skip
         print_json({"cache": str(path), "model_cache_key": key, "device": cache.device, "kernels": kernels, "left": left})
         return
-    _print_sizes(cache, sizes, profile)
+    counts = Counter(
+        (kernel.name, str(kernel.grid), str(kernel.size), str(sizes.get(number, kernel.size)))
+        for number, kernel in enumerate(cache.kernels)
+        if kernel.kind is not None
+    )
+    rows = [[name, grid, str(count), own, size] for (name, grid, own, size), count in counts.items()]
+    print_table(f"{len(cache.kernels)} kernels on {profile.title}", ("kernel", "grid", "times", "LiteRT's size", "size"), rows)
     for operator, why in left.items():
         warn(f"{operator} keeps LiteRT's own size: {why}")
     print(f'{path}: serialization_dir = "{output}", model_cache_key = "{key}"')
@@ -122,13 +126,3 @@ def _read_or_make_cache(what: str, output: Path, reading: ModelKeywords) -> tupl
         data, key = to_tflite(graph), Path(what).stem
         (output / f"{key}.tflite").write_bytes(data)
     return write_program_cache(data, output, key), f"{key}{SUFFIX}"
-
-
-def _print_sizes(cache: ProgramCache, sizes: dict[int, WorkGroup], profile: DeviceProfile) -> None:
-    counts = Counter(
-        (kernel.name, str(kernel.grid), str(kernel.size), str(sizes.get(number, kernel.size)))
-        for number, kernel in enumerate(cache.kernels)
-        if kernel.kind is not None
-    )
-    rows = [[name, grid, str(count), own, size] for (name, grid, own, size), count in counts.items()]
-    print_table(f"{len(cache.kernels)} kernels on {profile.title}", ("kernel", "grid", "times", "LiteRT's size", "size"), rows)

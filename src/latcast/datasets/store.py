@@ -174,7 +174,10 @@ class Store:
             for row in session.scalars(query.execution_options(yield_per=100)):
                 if wanted is None or row.reference_key in wanted:
                     try:
-                        measurement = _with_quiet_time(stored_measurement(row), quiet_times)
+                        measurement = stored_measurement(row)
+                        settings = probe_settings(measurement)
+                        quiet_ms = quiet_times.get(settings["key"]) if settings and "key" in settings else None
+                        measurement = measurement if quiet_ms is None else renormalised(measurement, quiet_ms)
                     except LatcastError as problem:
                         raise DatasetError(f"{self.location}: record {row.id}: {problem}") from problem
                     yield measurement
@@ -310,10 +313,3 @@ def _filtered(query: Select[Any], platform: str | None, role: str | None, space:
         matches = ReferenceRow.space.startswith(space, autoescape=True) if space.endswith("/") else ReferenceRow.space == space
         query = query.where(MeasurementRow.reference.has(matches))
     return query
-
-
-def _with_quiet_time(measurement: Measurement, quiet_times: Mapping[str, QuietTime]) -> Measurement:
-    """Return the measurement normalised with the quiet time known now, where the store knows its probe."""
-    settings = probe_settings(measurement)
-    quiet_ms = quiet_times.get(settings["key"]) if settings and "key" in settings else None
-    return measurement if quiet_ms is None else renormalised(measurement, quiet_ms)

@@ -67,10 +67,12 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]:
-    """Return column name to (Arrow type, values)."""
+def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe) -> None:
+    """Write the file; it appears only when it is whole. Raise a DatasetError if it cannot be written."""
+    arrow = _parquet()
+    file = Path(path)
     facts = [variant.facts for variant in variants]
-    return {
+    columns = {
         "family": ("string", [variant.family for variant in variants]),
         "index": ("int32", [variant.index for variant in variants]),
         "name": ("string", [variant.reference.name for variant in variants]),
@@ -86,13 +88,6 @@ def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]
         "operator_counts": ("string", [_text(one.operators) for one in facts]),
         "kernel_counts": ("string", [_text(one.kernels) for one in facts]),
     }
-
-
-def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe) -> None:
-    """Write the file; it appears only when it is whole. Raise a DatasetError if it cannot be written."""
-    arrow = _parquet()
-    file = Path(path)
-    columns = _columns(variants)
     schema = arrow.schema(
         [(name, arrow.type_for_alias(kind)) for name, (kind, _) in columns.items()],
         metadata={_METADATA: _text(recipe.to_json()).encode()},

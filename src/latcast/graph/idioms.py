@@ -242,7 +242,12 @@ class _Matcher:
         """Return the match of one spelling that ends in a node."""
         for bound, nodes in self._node(want, root, _Bound({}, {}, True)):
             unique = {node.name: node for node in nodes}
-            if self._closed(unique, root):
+            # Only the root's result may be read outside.
+            inner = [output for node in unique.values() if node is not root for output in node.outputs]
+            readers = self.graph.consumers
+            if self.outputs.isdisjoint(inner) and all(
+                reader.name in unique for name in inner for reader in readers.get(name, ())
+            ):
                 ordered = tuple(sorted(unique.values(), key=lambda node: self.graph.positions[node.name]))
                 attributes = _ATTRIBUTES[name](self.graph, ordered, bound) if name in _ATTRIBUTES else {}
                 if attributes is None and name in _DECIDED_BY_ATTRIBUTES:
@@ -260,12 +265,6 @@ class _Matcher:
             producers = self.graph.producers
             makers = self.makers[node.name] = {producers[name].op_type for name in node.inputs if name in producers}
         return not any(types.isdisjoint(makers) for types in want.makers)
-
-    def _closed(self, nodes: Mapping[str, Node], root: Node) -> bool:
-        """Return whether only the root's result is read outside."""
-        inner = [output for node in nodes.values() if node is not root for output in node.outputs]
-        readers = self.graph.consumers
-        return self.outputs.isdisjoint(inner) and all(reader.name in nodes for name in inner for reader in readers.get(name, ()))
 
     def _node(self, want: Expression, node: Node, bound: _Bound) -> Iterator[_Found]:
         """Return all ways in which an operator of the expression matches this node."""
@@ -310,7 +309,8 @@ class _Matcher:
             return bound
         if head[0] == "#" and parent.head not in _SCALING:
             return bound._replace(tensors={**bound.tensors, head: tensor})
-        value = _scalar(self.graph, tensor)
+        constant = self.graph.constants.get(tensor)
+        value = float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
         if value is not None and node.op_type == "Sub":
             value = -value
         elif value is not None and parent.head == "Scale" and node.op_type == "Div":
@@ -322,12 +322,6 @@ class _Matcher:
 
 
 _Attributes = Mapping[str, AttributeValue]
-
-
-def _scalar(graph: Graph, tensor: str) -> float | None:
-    """Return the value of a constant of one element."""
-    value = graph.constants.get(tensor)
-    return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
 
 def _hard_sigmoid(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes | None:

@@ -232,7 +232,10 @@ class Graph:
             for output in node.outputs:
                 if output:
                     number[output] = str(len(number))
-            attributes = [(key, _rounded(value)) for key, value in sorted(node.attributes.items())]
+            # Rounded to single precision, as files hold: 1/6 from code and from a file are the same.
+            attributes = [
+                (key, f"{value:.7g}" if isinstance(value, float) else value) for key, value in sorted(node.attributes.items())
+            ]
             digest.update(repr((node.op_type, ins, attributes, outs)).encode())
         digest.update(repr([number.get(name) or self._described(name) for name in self.outputs]).encode())
         digest.update(self.precision.encode())
@@ -243,11 +246,6 @@ class Graph:
             return ""
         value = self.constants.get(name)
         return repr(self.tensors[name]) + ("" if value is None else value.tobytes().hex())
-
-
-def _rounded(value: AttributeValue) -> object:
-    """Round to single precision, as files hold: 1/6 from code and from a file are the same."""
-    return f"{value:.7g}" if isinstance(value, float) else value
 
 
 def check_input_names(given: Iterable[str], inputs: Iterable[str], network: str = "", what: str = "shape") -> None:

@@ -160,20 +160,17 @@ class Delegate:
             name: What to judge it as, an idiom; its type unless given.
         """
         called = name or node.op_type
-        refuses, takes = self._rules_of(called)
+        found = self._by_operator.get(called)
+        if found is None:
+            refuses, takes = (
+                tuple(rule for rule in rules if called in rule.operators or ANY_OPERATOR in rule.operators)
+                for rules in (self.refuses, self.takes)
+            )
+            found = self._by_operator[called] = (refuses, takes)
+        refuses, takes = found
         if any(self._holds(rule, graph, node) for rule in refuses):
             return False
         return True if any(self._holds(rule, graph, node) for rule in takes) else None
-
-    def _rules_of(self, name: str) -> tuple[tuple[OperatorRule, ...], tuple[OperatorRule, ...]]:
-        found = self._by_operator.get(name)
-        if found is None:
-            refuses, takes = (
-                tuple(rule for rule in rules if name in rule.operators or ANY_OPERATOR in rule.operators)
-                for rules in (self.refuses, self.takes)
-            )
-            found = self._by_operator[name] = (refuses, takes)
-        return found
 
     @cached_property
     def _by_operator(self) -> dict[str, tuple[tuple[OperatorRule, ...], tuple[OperatorRule, ...]]]:
@@ -278,10 +275,6 @@ def _attributes(graph: Graph, node: Node, wanted: Any) -> bool:
     return all(plain(node.attributes.get(name)) in allowed for name, allowed in wanted.items())
 
 
-def _constant_inputs(graph: Graph, node: Node, wanted: Any) -> bool:
-    return all(not graph.is_activation(node.inputs[index]) for index in wanted if index < len(node.inputs))
-
-
 def _axes(graph: Graph, node: Node, wanted: Any) -> bool:
     """Return whether the axes of a reduction (all where it names none), counted from the front, are allowed."""
     rank = len(graph.shape(node.inputs[0])) or 1
@@ -313,7 +306,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "attributes": _attributes,
     "axes": _axes,
     "classes": lambda graph, node, wanted: operator_class(graph, node) in wanted,
-    "constant_inputs": _constant_inputs,
+    "constant_inputs": lambda graph, node, wanted: all(
+        not graph.is_activation(node.inputs[index]) for index in wanted if index < len(node.inputs)
+    ),
     "dtypes": _dtypes,
     "least_plane": _least_plane,
     "most_activations": lambda graph, node, wanted: len(graph.activation_inputs(node)) <= wanted,

@@ -294,7 +294,14 @@ class _Transposes(_Walk):
 
     def visit(self, node: Node, images: Sequence[str]) -> bool | None:
         if node.op_type == "Transpose":
-            return self._merged(node)
+            # It merges with the transpose before or behind it.
+            order = node.attributes.get("perm")
+            if order == TO_CHANNELS_SECOND:
+                self.cancelled.add(node.name)
+                return True
+            if order == FROM_CHANNELS_SECOND and self.last.get(node.inputs[0]):
+                self.cancelled.add(node.name)
+            return None
         name = self.classes[node.name]
         if node.name in self.fused:
             layout: bool | None = any(self.last.get(tensor, False) for tensor in images)
@@ -305,16 +312,6 @@ class _Transposes(_Walk):
         if layout is not None:
             self.lay_out(images, layout, node.name)
         return layout
-
-    def _merged(self, node: Node) -> bool | None:
-        """Return how the result of a transpose lies that merges with the one before or behind it."""
-        order = node.attributes.get("perm")
-        if order == TO_CHANNELS_SECOND:
-            self.cancelled.add(node.name)
-            return True
-        if order == FROM_CHANNELS_SECOND and self.last.get(node.inputs[0]):
-            self.cancelled.add(node.name)
-        return None
 
     def _pays(self, node: Node, name: str) -> bool:
         """Return whether moving the transposes before an operator behind it turns fewer axes, those of size 1 not counted.

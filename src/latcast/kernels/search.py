@@ -113,7 +113,18 @@ class _Search:
             for output in target.last.outputs:
                 self.group_of[output] = target
         if rules.multi_outbound:
-            return self._in_execution_order(groups)
+            # Others read inner results, too: each kernel comes after all that it reads.
+            listed = sorted(groups, key=lambda group: group.order)
+            whole = [
+                Node(
+                    group.first,
+                    str(index),
+                    tuple(self._outside_inputs(group.nodes)),
+                    tuple(output for node in group.nodes for output in node.outputs),
+                )
+                for index, group in enumerate(listed)
+            ]
+            return [listed[int(node.name)] for node in topological_order(whole, self.graph.inputs)]
         return sorted(groups, key=lambda group: group.order)
 
     def _absorbing(self, members: Sequence[Node], second: str) -> _Group | None:
@@ -140,11 +151,10 @@ class _Search:
                 continue
             if second in HEAVY and not may_share_a_kernel(rules, (self.classes[node.name] for node in (*group.nodes, *members))):
                 continue
-            if second in rules.once and self._holds_behind_heavy(group, second):
+            behind = [self.classes[node.name] for node in group.nodes[group.own_count :]]
+            if second in rules.once and group.first in HEAVY and second in behind:
                 continue
-            if rules.stages and rules.comes_too_late(
-                second, (self.classes[node.name] for node in group.nodes[group.own_count :])
-            ):
+            if rules.stages and rules.comes_too_late(second, behind):
                 continue
             if not self._may_leave(group.last, members):
                 continue
@@ -160,9 +170,6 @@ class _Search:
         if blocked != (node.outputs[0] in self.blocked):
             return False
         return self.rules.fuses(first, second) or (blocked and second in self.pairs_in_blocks.get(first, ()))
-
-    def _holds_behind_heavy(self, group: _Group, name: str) -> bool:
-        return group.first in HEAVY and any(self.classes[node.name] == name for node in group.nodes[group.own_count :])
 
     def _outside_inputs(self, members: Sequence[Node]) -> list[str]:
         """Return the activations that the operators read from elsewhere, each once."""
@@ -215,20 +222,6 @@ class _Search:
                 names = self._outside_inputs(group.nodes)
                 waiting.extend(found for name in names if (found := self.group_of.get(name)) is not None)
         return False
-
-    def _in_execution_order(self, groups: Iterable[_Group]) -> Sequence[_Group]:
-        """Return kernels whose inner results others read too, each after all that it reads."""
-        listed = sorted(groups, key=lambda group: group.order)
-        whole = [
-            Node(
-                group.first,
-                str(index),
-                tuple(self._outside_inputs(group.nodes)),
-                tuple(output for node in group.nodes for output in node.outputs),
-            )
-            for index, group in enumerate(listed)
-        ]
-        return [listed[int(node.name)] for node in topological_order(whole, self.graph.inputs)]
 
 
 def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:

@@ -118,7 +118,9 @@ class Worker:
             elif self._opened is None:
                 raise MeasurementError(f"a worker must be opened before it can '{kind}'")
             elif kind == "calibrate":
-                self._calibrate(self._opened)
+                if self._opened.instruments.probe is None:
+                    raise MeasurementError("this worker measures without a probe, there is nothing to calibrate")
+                self._send({"event": "calibrated", "quiet_ms": list(calibrate_probe(self._opened.instruments.probe))})
             elif kind == "measure":
                 self._measure(self._opened, request)
             else:
@@ -136,11 +138,6 @@ class Worker:
         probe = self._opened.instruments.probe
         key = None if probe is None else probe.key
         self._send({"event": "opened", "platform": self._opened.platform.id, "probe": key})
-
-    def _calibrate(self, opened: OpenedRuntime) -> None:
-        if opened.instruments.probe is None:
-            raise MeasurementError("this worker measures without a probe, there is nothing to calibrate")
-        self._send({"event": "calibrated", "quiet_ms": list(calibrate_probe(opened.instruments.probe))})
 
     def _measure(self, opened: OpenedRuntime, request: Mapping[str, Any]) -> None:
         plan = MeasurePlan.from_json(request["plan"])

@@ -147,12 +147,10 @@ class _Names:
         later = self._from_readers(name, kernel)
         if later is not None:
             return later
-        return self._from_node_name(kernel, index) or self._from_idiom(kernel)
-
-    def _from_idiom(self, kernel: OptimisedNode) -> str | None:
-        """Return the result of the idiom that a fusion replaced, from its input."""
-        if kernel.op_type != "Gelu":
-            return None
+        found = self._from_node_name(kernel, index)
+        if found or kernel.op_type != "Gelu":
+            return found
+        # The result of the idiom that a fusion replaced, from its input.
         return self.gelu_outputs.get(self.known.get(kernel.inputs[0], kernel.inputs[0]))
 
     def _is_integer(self, kernel: OptimisedNode) -> bool:

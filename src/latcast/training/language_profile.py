@@ -14,7 +14,7 @@ from latcast.errors import TrainingError
 from latcast.folders import measurements_folder
 from latcast.llm.learned_prices import FAMILIAR, PHASES, LearnedPrices, known_prices, save_added
 from latcast.llm.prices import Phase, Timed, fit
-from latcast.llm.speeds import Machine, machine_of
+from latcast.llm.speeds import machine_of
 from latcast.llm.workload import decode_quantities, prefill_quantities
 from latcast.measure.language_models import TimedModel, platform_here, time_stacks
 from latcast.predictors.intervals import LEVEL, conformal_quantile
@@ -89,7 +89,8 @@ def learn_here(found: Sequence[TimedModel], platform: str) -> tuple[LearnedPrice
     """
     if len(found) < FEWEST_STACKS:
         raise TrainingError(f"stacks of layers timed: {len(found)}, expected at least {FEWEST_STACKS}; give a longer --budget")
-    known = known_prices().with_machine(_machine_here(platform))
+    kind = "cpu-x86" if host.machine().lower() in ("x86_64", "amd64") else "cpu-arm"
+    known = known_prices().with_machine(replace(machine_of(platform), kind=kind, profiled=True))
     shapes = [each.configuration["hidden_size"] for each in found]
     errors: dict[Phase, list[float]] = {phase: [] for phase in PHASES}
     for out in sorted(set(shapes)):
@@ -122,11 +123,6 @@ def learn_here(found: Sequence[TimedModel], platform: str) -> tuple[LearnedPrice
     }  # fmt: skip
     own = replace(known.evidence[platform], pairs=len(found), longest=longest)
     return replace(learned, widths=widths, evidence={**known.evidence, platform: own}), errors
-
-
-def _machine_here(platform: str) -> Machine:
-    kind = "cpu-x86" if host.machine().lower() in ("x86_64", "amd64") else "cpu-arm"
-    return replace(machine_of(platform), kind=kind, profiled=True)
 
 
 def _fitted(known: LearnedPrices, platform: str, found: Sequence[TimedModel]) -> LearnedPrices:

@@ -119,13 +119,13 @@ class NcnnReading:
         if not self.assembly.nodes:
             raise ModelError("the network has no layer that computes anything; there is nothing to predict")
         precision = "int8" if 2 * sum(self.int8_layers) > len(self.int8_layers) else "fp32"
-        graph = self.assembly.finish(self._outputs(), precision=precision)
-        return remove_identities(merge_reshapes(graph))
-
-    def _outputs(self) -> list[str]:
-        """Return the blobs that no layer reads; a blob that a Noop reads leaves the network."""
+        # The outputs are the blobs that no layer reads; a blob that a Noop reads leaves the network.
         read = {blob for layer in self.layers if layer.kind != "Noop" for blob in layer.bottoms}
-        return [top for layer in self.layers if layer.kind not in ("Noop", "Input") for top in layer.tops if top not in read]
+        graph = self.assembly.finish(
+            [top for layer in self.layers if layer.kind not in ("Noop", "Input") for top in layer.tops if top not in read],
+            precision=precision,
+        )
+        return remove_identities(merge_reshapes(graph))
 
     def _add_input(self, layer: ParamLayer) -> None:
         for name in layer.tops:

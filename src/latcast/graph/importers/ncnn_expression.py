@@ -78,23 +78,20 @@ def evaluate_sizes(text: str, shapes: Sequence[Shape]) -> list[int]:
     stack: list[float] = []
     try:
         for token in reversed(re.findall(r"[^(),]+", text)):
-            stack.append(_value(token.strip(), stack, shapes))
+            token = token.strip()
+            size = re.fullmatch(r"([0-9])([whdcn])", token)
+            if size:
+                shape = shapes[int(size[1])]
+                value: float = dict(zip(_AXES[len(shape)], shape, strict=True)).get(size[2], 1)
+            elif token in _UNARY:
+                value = _UNARY[token](stack.pop())
+            elif token in _BINARY:
+                value = _BINARY[token](stack.pop(), stack.pop())
+            else:
+                value = int(token) if re.fullmatch(r"[+-]?[0-9]+", token) else float(token)
+            if abs(value) > _LARGEST:
+                raise ValueError
+            stack.append(value if isinstance(value, int) else float(np.float32(value)))
     except (ArithmeticError, IndexError, TypeError, ValueError) as error:
         raise ModelError(f"its expression '{text[:80]}' cannot be worked out for inputs of {[*map(list, shapes)]}") from error
     return [math.trunc(value) for value in reversed(stack)]
-
-
-def _value(token: str, stack: list[float], shapes: Sequence[Shape]) -> float:
-    size = re.fullmatch(r"([0-9])([whdcn])", token)
-    if size:
-        shape = shapes[int(size[1])]
-        value: float = dict(zip(_AXES[len(shape)], shape, strict=True)).get(size[2], 1)
-    elif token in _UNARY:
-        value = _UNARY[token](stack.pop())
-    elif token in _BINARY:
-        value = _BINARY[token](stack.pop(), stack.pop())
-    else:
-        value = int(token) if re.fullmatch(r"[+-]?[0-9]+", token) else float(token)
-    if abs(value) > _LARGEST:
-        raise ValueError
-    return value if isinstance(value, int) else float(np.float32(value))

@@ -232,10 +232,6 @@ def _normalize(c: Conversion) -> None:
     c.result("Mul", [x, c.weight(*_channel_shape(max(c.integer(3), 1), c.shape()))])
 
 
-def _softmax(c: Conversion) -> None:
-    c.result("Softmax", [c.plain()], {"axis": axis_of(c.integer(0), len(c.shape())) + 1})
-
-
 _REDUCTION_OPS: Mapping[int, str] = {number: name for name, number in REDUCTIONS.items()}
 
 
@@ -418,7 +414,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     "SDPA": products.attention,
     "SPP": lambda c: c.keep_unknown([(2, 1, (4 ** c.integer(1, 1) - 1) // 3)]),
     "Scale": _scale,
-    "Softmax": _softmax,
+    "Softmax": lambda c: c.result("Softmax", [c.plain()], {"axis": axis_of(c.integer(0), len(c.shape())) + 1}),
     "Spectrogram": products.spectrogram,
     "StatisticsPooling": _statistics,
     "Swish": lambda c: c.result("Mul", [c.input(), c.op("Sigmoid", [c.input()])], shape=c.shape()),

@@ -107,13 +107,6 @@ class Reading:
         else:
             self.assembly.alias(name, target)
 
-    def _add_inputs(self) -> None:
-        for value in _input_values(self.graph_proto, self.shapes):
-            stored = _stored_tensor(value)
-            shape = self.shapes.get(value.name) or [size.dim_value for size in stored.shape.dim]
-            tensor = Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name))
-            self.assembly.add_input(value.name, tensor)
-
     @cached_property
     def _recorded(self) -> dict[str, onnx.ValueInfoProto]:
         source = self.graph_proto if self.path is None else read_recorded_shapes(self.path)
@@ -165,7 +158,11 @@ class Reading:
         graph = self.graph_proto
         if not graph.node:
             raise ModelError("the graph holds no operators; is the file complete?")
-        self._add_inputs()
+        for value in _input_values(self.graph_proto, self.shapes):
+            stored = _stored_tensor(value)
+            shape = self.shapes.get(value.name) or [size.dim_value for size in stored.shape.dim]
+            tensor = Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name))
+            self.assembly.add_input(value.name, tensor)
         for proto in graph.initializer:
             if proto.name not in self.shapes:
                 self.add_stored(proto.name, proto)
@@ -181,13 +178,17 @@ class Reading:
     def _ordered(self, outputs: Sequence[str]) -> Iterator[tuple[Node, onnx.NodeProto]]:
         """Return the nodes that the outputs depend on, in an order in which they can run."""
         nodes = [_Read(node_of(proto), proto, captured_names(proto)) for proto in self.graph_proto.node]
-        needed = _needed(nodes, outputs)
+        producers = {name: read for read in nodes for name in read.node.outputs if name}
+        needed = set(outputs)
+        waiting = list(needed)
+        while waiting:
+            read = producers.get(waiting.pop())
+            if read is not None:
+                new = {*read.node.inputs, *read.captured} - needed
+                needed |= new
+                waiting += new
         nodes = [read for read in nodes if not needed.isdisjoint(read.node.outputs)]
-        for read in self._sorted(nodes):
-            yield _without_unused_outputs(read.node, needed), read.proto
-
-    def _sorted(self, nodes: Sequence[_Read]) -> list[_Read]:
-        """Return the topological order; what the bodies of a node read counts as its inputs."""
+        # What the bodies of a node read counts as its inputs.
         numbered = [
             replace(node, name=str(index), inputs=(*node.inputs, *sorted(captured)))
             for index, (node, _, captured) in enumerate(nodes)
@@ -198,7 +199,8 @@ class Reading:
             # The same failure once more, in the names of the file.
             topological_order([read.node for read in nodes], self.assembly.tensors)
             raise
-        return [nodes[int(node.name)] for node in order]
+        for read in [nodes[int(node.name)] for node in order]:
+            yield _without_unused_outputs(read.node, needed), read.proto
 
     def visit(self, node: Node, proto: onnx.NodeProto, scope: Mapping[str, str] = MappingProxyType({})) -> None:
         """Add one node of the file.
@@ -230,15 +232,12 @@ class Reading:
 
             if expand(node, self.assembly, lambda part: self._add(part, NEWEST_OPSET)):
                 return
-        self.assembly.add(self._normalised(node, opset))
-
-    def _normalised(self, node: Node, opset: int) -> Node:
-        if node.domain:
-            return node
-        try:
-            return normalise_opset(node, self.assembly, opset)
-        except (ArithmeticError, IndexError, TypeError, ValueError) as error:
-            raise ModelError(f"node '{node.name}' ({node.op_type}) is malformed: {error}") from error
+        if not node.domain:
+            try:
+                node = normalise_opset(node, self.assembly, opset)
+            except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+                raise ModelError(f"node '{node.name}' ({node.op_type}) is malformed: {error}") from error
+        self.assembly.add(node)
 
 
 class _Read(NamedTuple):
@@ -247,20 +246,6 @@ class _Read(NamedTuple):
     node: Node
     proto: onnx.NodeProto
     captured: frozenset[str]
-
-
-def _needed(nodes: Sequence[_Read], outputs: Sequence[str]) -> set[str]:
-    """Return the tensors that the outputs depend on."""
-    producers = {name: read for read in nodes for name in read.node.outputs if name}
-    needed = set(outputs)
-    waiting = list(needed)
-    while waiting:
-        read = producers.get(waiting.pop())
-        if read is not None:
-            new = {*read.node.inputs, *read.captured} - needed
-            needed |= new
-            waiting += new
-    return needed
 
 
 def _input_values(graph: onnx.GraphProto, given: Collection[str]) -> list[onnx.ValueInfoProto]:

@@ -72,10 +72,6 @@ def _old_cast(node: Node, assembly: Assembly, opset: int) -> Node:
     return replace(node, attributes={"to": codes.get(to.lower(), 1) if isinstance(to, str) else to})
 
 
-def _old_concat(node: Node, assembly: Assembly, opset: int) -> Node:
-    return replace(node, attributes={"axis": 1, **node.attributes}) if opset < 4 else node
-
-
 def _old_pad(node: Node, assembly: Assembly, opset: int) -> Node:
     pads = node.attributes.get("paddings")
     return node if pads is None else replace(node, attributes={**node.attributes, "pads": pads})
@@ -223,10 +219,6 @@ def _grid_sample(node: Node, assembly: Assembly, opset: int) -> Node:
 def _flatten(node: Node, assembly: Assembly, opset: int) -> Node:
     axis = node.integer("axis", 1)
     return replace(node, attributes={"axis": axis + _rank(node, assembly) if axis < 0 else axis})
-
-
-def _transpose(node: Node, assembly: Assembly, opset: int) -> Node:
-    return replace(node, attributes={"perm": node.integers("perm", tuple(reversed(range(_rank(node, assembly)))))})
 
 
 def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -380,7 +372,7 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
 
 _OLD_FORMS: Mapping[str, Normaliser] = {
     "Cast": _old_cast,
-    "Concat": _old_concat,
+    "Concat": lambda node, assembly, opset: replace(node, attributes={"axis": 1, **node.attributes}) if opset < 4 else node,
     "Pad": _old_pad,
     "Reshape": _to_input("shape", 1),
     "Tile": _old_tile,
@@ -419,7 +411,9 @@ _NORMALISERS: Mapping[str, Normaliser] = {
     "Split": _split,
     "Squeeze": _to_input("axes", 1),
     "TopK": _top_k,
-    "Transpose": _transpose,
+    "Transpose": lambda node, assembly, opset: replace(
+        node, attributes={"perm": node.integers("perm", tuple(reversed(range(_rank(node, assembly)))))}
+    ),
     "Unsqueeze": _to_input("axes", 1),
     "Upsample": _resize,
 }

@@ -71,10 +71,6 @@ def _constant_pads(build: Steps) -> None:
     build.end("ConvTranspose", *build.node.inputs[:2], build.input(3), **attributes)
 
 
-def _expand_dims(build: Steps) -> None:
-    build.end("Unsqueeze", build.input(0), build.integers(*build.numbers(1)[:1]))
-
-
 def _distances(build: Steps) -> None:
     """Add CDist: of two lists of vectors the product of each with each, and the root of what it gives."""
     first, second = build.node.inputs[:2]
@@ -186,7 +182,7 @@ _OF_MICROSOFT: Mapping[str, Rule] = {
     "CausalConvWithState": _causal_conv,
     "ConvTransposeWithDynamicPads": _constant_pads,
     "CropAndResize": _crop_and_resize,
-    "ExpandDims": _expand_dims,
+    "ExpandDims": lambda build: build.end("Unsqueeze", build.input(0), build.integers(*build.numbers(1)[:1])),
     "GatedRelativePositionBias": _gated_position_bias,
     "GatherND": rename("GatherND"),
     "GridSample": rename("GridSample"),

@@ -96,14 +96,6 @@ def _work(assembly: Assembly, node: Node) -> float:
     return sum(tensor.size_bytes for tensor in (*inputs, *outputs) if tensor) + (row.flops(view) if row else 0)
 
 
-def _call(c: Conversion) -> None:
-    _inline(c, c.options("CallOptions").Subgraph())
-
-
-def _composite(c: Conversion) -> None:
-    _inline(c, c.options("StableHLOCompositeOptions").DecompositionSubgraphIndex())
-
-
 def _initialisation(c: Conversion) -> None:
     """Add nothing: it runs once, before the first inference."""
 
@@ -111,11 +103,6 @@ def _initialisation(c: Conversion) -> None:
 def _handle(c: Conversion) -> None:
     """Add a handle; nothing runs for it."""
     c.assembly.add_static(c.outputs[0], c.stated())
-
-
-def _read_variable(c: Conversion) -> None:
-    """Add a copy of a variable."""
-    c.keep_unknown([c.stated()])
 
 
 def _assign_variable(c: Conversion) -> None:
@@ -129,12 +116,12 @@ def _assign_variable(c: Conversion) -> None:
 
 CONTROL_FLOW: Mapping[str, Convert] = {
     "ASSIGN_VARIABLE": _assign_variable,
-    "CALL": _call,
+    "CALL": lambda c: _inline(c, c.options("CallOptions").Subgraph()),
     "CALL_ONCE": _initialisation,
     "HASHTABLE": _handle,
     "IF": _if,
-    "READ_VARIABLE": _read_variable,
-    "STABLEHLO_COMPOSITE": _composite,
+    "READ_VARIABLE": lambda c: c.keep_unknown([c.stated()]),
+    "STABLEHLO_COMPOSITE": lambda c: _inline(c, c.options("StableHLOCompositeOptions").DecompositionSubgraphIndex()),
     "VAR_HANDLE": _handle,
     "WHILE": _while,
 }

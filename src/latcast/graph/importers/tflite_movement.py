@@ -156,11 +156,9 @@ def _resize(mode: str, table: str) -> Convert:
 
 
 def _by_blocks(op_type: str, table: str) -> Convert:
-    def convert(c: Conversion) -> None:
-        attributes: Attributes = {"blocksize": c.options(table).BlockSize()}
-        c.result(op_type, [c.channels_first()], attributes, from_channels_first=True)
-
-    return convert
+    return lambda c: c.result(
+        op_type, [c.channels_first()], {"blocksize": c.options(table).BlockSize()}, from_channels_first=True
+    )
 
 
 def _cast(c: Conversion) -> None:

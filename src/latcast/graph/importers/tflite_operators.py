@@ -165,17 +165,11 @@ def _select(c: Conversion) -> None:
 
 
 def _unary(op_type: str, **attributes: float) -> Convert:
-    def convert(c: Conversion) -> None:
-        c.result(op_type, [c.input(0)], dict(attributes))
-
-    return convert
+    return lambda c: c.result(op_type, [c.input(0)], dict(attributes))
 
 
 def _bounded(low: float, high: float) -> Convert:
-    def convert(c: Conversion) -> None:
-        c.result("Clip", [c.input(0), c.constant(low, "float32"), c.constant(high, "float32")])
-
-    return convert
+    return lambda c: c.result("Clip", [c.input(0), c.constant(low, "float32"), c.constant(high, "float32")])
 
 
 def _l2_normalization(c: Conversion) -> None:
@@ -206,10 +200,7 @@ def _reduce(op_type: str) -> Convert:
 
 
 def _arg(op_type: str) -> Convert:
-    def convert(c: Conversion) -> None:
-        c.result(op_type, [c.input(0)], {"axis": c.ints(1)[0] % len(c.shape()), "keepdims": 0})
-
-    return convert
+    return lambda c: c.result(op_type, [c.input(0)], {"axis": c.ints(1)[0] % len(c.shape()), "keepdims": 0})
 
 
 def _reverse_sequence(c: Conversion) -> None:

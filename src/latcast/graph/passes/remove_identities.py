@@ -27,16 +27,12 @@ def remove_identities(graph: Graph) -> Graph:
     for node in graph.nodes:
         test = _TESTS.get(node.op_type)
         if test is not None and not any(node.outputs[1:]) and test(graph, node):
-            aliases[node.outputs[0]] = _source(graph, node)
+            # The only activation of a sum or product is passed on, else the first input.
+            activations = graph.activation_inputs(node)
+            aliases[node.outputs[0]] = activations[0] if activations else node.inputs[0]
         else:
             kept.append(node)
     return rewire(graph, kept, aliases) if aliases and kept else graph
-
-
-def _source(graph: Graph, node: Node) -> str:
-    """Return the input that is passed on: the only activation of a sum or product, else the first."""
-    activations = graph.activation_inputs(node)
-    return activations[0] if activations else node.inputs[0]
 
 
 def _always(graph: Graph, node: Node) -> bool:
@@ -57,10 +53,6 @@ def _one_input(graph: Graph, node: Node) -> bool:
     return len(node.inputs) == 1
 
 
-def _one_output(graph: Graph, node: Node) -> bool:
-    return len(node.outputs) == 1
-
-
 def _forward_slice(graph: Graph, node: Node) -> bool:
     """Return whether a slice takes everything in its order (no negative step)."""
     steps = graph.constants.get(node.inputs[4]) if len(node.inputs) > 4 else None
@@ -75,10 +67,6 @@ def _no_padding(graph: Graph, node: Node) -> bool:
 def _same_size(graph: Graph, node: Node) -> bool:
     """Return whether a resize keeps the size and crops no region."""
     return _same_tensor(graph, node) and node.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize"
-
-
-def _unbounded(graph: Graph, node: Node) -> bool:
-    return not any(node.inputs[1:]) and not {"min", "max"} & set(node.attributes)
 
 
 def _single_window(graph: Graph, node: Node) -> bool:
@@ -107,7 +95,7 @@ _TESTS: Mapping[str, IsIdentity] = {
     "AveragePool": _single_window,
     "Cast": _same_tensor,
     "CastLike": _same_tensor,
-    "Clip": _unbounded,
+    "Clip": lambda graph, node: not any(node.inputs[1:]) and not {"min", "max"} & set(node.attributes),
     "Concat": _one_input,
     "Div": _neutral(1, second_only=True),
     "Dropout": _always,
@@ -124,7 +112,7 @@ _TESTS: Mapping[str, IsIdentity] = {
     "Reshape": _same_tensor,
     "Resize": _same_size,
     "Slice": _forward_slice,
-    "Split": _one_output,
+    "Split": lambda graph, node: len(node.outputs) == 1,
     "Squeeze": _same_tensor,
     "Sub": _neutral(0, second_only=True),
     "Sum": _one_input,

@@ -30,10 +30,6 @@ def _sigmoid(x: Sample) -> Sample:
     return 1.0 / (1.0 + np.exp(-np.clip(x, -60.0, 60.0)))
 
 
-def _gelu(x: Sample) -> Sample:
-    return 0.5 * x * (1.0 + np.tanh(0.7979 * (x + 0.0447 * x**3)))
-
-
 _UNARY: Mapping[str, Callable[[Sample], Sample]] = {
     "Relu": lambda x: np.maximum(x, 0.0),
     "Sigmoid": _sigmoid,
@@ -41,7 +37,7 @@ _UNARY: Mapping[str, Callable[[Sample], Sample]] = {
     "HardSwish": lambda x: x * np.clip(x / 6.0 + 0.5, 0.0, 1.0),
     "Swish": lambda x: x * _sigmoid(x),
     "Mish": lambda x: x * np.tanh(np.log1p(np.exp(np.clip(x, -60.0, 60.0)))),
-    "Gelu": _gelu,
+    "Gelu": lambda x: 0.5 * x * (1.0 + np.tanh(0.7979 * (x + 0.0447 * x**3))),
     "Tanh": np.tanh,
     "Erf": lambda x: np.tanh(1.1284 * (x + 0.0895 * x**3)),
     "LeakyRelu": lambda x: np.where(x > 0, x, 0.1 * x),

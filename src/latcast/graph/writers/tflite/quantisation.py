@@ -94,7 +94,11 @@ class _Quantiser:
         groups: dict[int, list[int]] = {}
         for index in self.ranges:
             groups.setdefault(self._root(index), []).append(index)
-        scales = {root: self.fixed.get(root) or self._covering(members) for root, members in groups.items()}
+        scales = {
+            root: self.fixed.get(root)
+            or affine(min(self.ranges[index][0] for index in members), max(self.ranges[index][1] for index in members))
+            for root, members in groups.items()
+        }
         for operator in self.model.operators:
             root = self._root(operator.inputs[1]) if operator.builtin == "BATCH_MATMUL" else None
             if root in scales and root not in self.fixed:
@@ -165,9 +169,6 @@ class _Quantiser:
         data = self.model.tensors[index].data
         return self.ranges.get(index, (0.0, 0.0)) if data is None else (float(data.min()), float(data.max()))
 
-    def _covering(self, members: list[int]) -> Quantisation:
-        return affine(min(self.ranges[index][0] for index in members), max(self.ranges[index][1] for index in members))
-
     # Tensors that share a scale
 
     def _root(self, index: int) -> int:
@@ -207,15 +208,12 @@ class _Quantiser:
         else:
             output = self.out.tensors[operator.outputs[0]].quantisation
             for position, index in enumerate(inputs):
-                if self._is_constant(index):
+                tensor = self.model.tensors[index]
+                if tensor.type is TensorType.FLOAT32 and tensor.data is not None:
                     self._quantise_constant(operator, index, output)
                 elif operator.builtin in SAME_SCALE and self._is_real(index) and output is not None:
                     inputs[position] = self._rescaled(operator, index, output)
         self.out.operators.append(replace(operator, inputs=tuple(inputs)))
-
-    def _is_constant(self, index: int) -> bool:
-        tensor = self.model.tensors[index]
-        return tensor.type is TensorType.FLOAT32 and tensor.data is not None
 
     def _quantise_weights(self, operator: TfliteOperator) -> None:
         source, weight, bias = operator.inputs[:3]
