@@ -52,7 +52,6 @@ from latcast.version import VERSION
 
 if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast
-    from latcast.predictors.starts import StartModel
 
 BUNDLE_SCHEMA = 6
 """Raised with every change of what is written, so that a reader tells an old or a new bundle from a damaged one."""
@@ -83,6 +82,10 @@ _AFFINE, _CORRECTED, _COLD = "affine", "affine with warm caches", "affine with c
 """The kinds of calibration terms, as written: without and with a correction of short networks, or with coldness in its place;
 another is of a later version."""
 
+TRAIN_AGAIN = (
+    "make it again from measurements (latcast train STORE --replace; latcast device add) or measure again (latcast profile)"
+)
+
 Part = TypeVar("Part")
 
 
@@ -111,7 +114,8 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
 
     path = Path(path)
     predictor = predictor.with_card({key: _plain(value, f"{path}: the card's '{key}'") for key, value in predictor.card.items()})
-    card = {key: value for key, value in predictor.card.items() if key != "environment"}
+    network = predictor.network
+    kind = _COLD if network.coldness is not None else _CORRECTED if network.short_networks.exponents else _AFFINE
     files = {f"kernels/{name}.safetensors": _tensors(_named_arrays(found)) for name, found in predictor.kernels.items()}
     platform = {
         "schema": BUNDLE_SCHEMA,
@@ -123,7 +127,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
             **_block(predictor.analytical),
             "coefficients_ms": predictor.analytical.to_json(),
         },
-        "network": {"kind": _network_kind(predictor.network), **predictor.network.to_json()},
+        "network": {"kind": kind, **network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
     }
@@ -136,7 +140,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         "platform.json": platform,
         "fusion_rules.json": predictor.rules.to_json(),
         "golden.json": {"schema": BUNDLE_SCHEMA, **golden_values(predictor)},
-        "card.json": {"schema": BUNDLE_SCHEMA, **card},
+        "card.json": {"schema": BUNDLE_SCHEMA, **{key: each for key, each in predictor.card.items() if key != "environment"}},
     }
     try:
         texts = {name: json.dumps(document, indent=1, sort_keys=True, allow_nan=False) for name, document in documents.items()}
@@ -203,12 +207,6 @@ def _plain(value: Any, where: str) -> Any:
         listed = sorted(value) if isinstance(value, (set, frozenset)) else list(value)
         return [_plain(each, where) for each in listed]
     raise BundleError(f"{where} holds a {type(value).__name__}, expected text, numbers, lists or mappings; leave it out")
-
-
-def _network_kind(network: CalibrationTerms) -> str:
-    if network.coldness is not None:
-        return _COLD
-    return _CORRECTED if network.short_networks.exponents else _AFFINE
 
 
 def _index_entry(found: KernelPredictor) -> dict[str, Any]:
@@ -278,8 +276,7 @@ def _document(files: BundleFiles, name: str) -> dict[str, Any]:
 
 
 def _refuse_unknown(data: Mapping[str, Any], known: Collection[str]) -> None:
-    unknown = sorted(set(data) - set(known))
-    if unknown:
+    if unknown := sorted(set(data) - set(known)):
         raise ValueError(f"found '{unknown[0]}', expected some of {', '.join(sorted(known))}")
 
 
@@ -315,11 +312,6 @@ def _number(value: Any, *, above: float = -math.inf) -> float:
     if isinstance(value, (bool, str)) or not math.isfinite(number) or number < above:
         raise ValueError(f"found {value!r}, expected a finite number of at least {above}")
     return number
-
-
-TRAIN_AGAIN = (
-    "make it again from measurements (latcast train STORE --replace; latcast device add) or measure again (latcast profile)"
-)
 
 
 class _Reader:
@@ -359,9 +351,9 @@ class _Reader:
         card = _document(self.files, "card.json")
         card.pop("schema")
         self.part("card.json", lambda: check_card(card))
-        environment = self.part("platform.json", lambda: dict(self.document["environment"]))
-        platform = self.part("platform.json", lambda: Platform.parse(str(self.document["platform"])))
-        return platform, {**card, **({"environment": environment} if environment else {})}
+        if environment := self.part("platform.json", lambda: dict(self.document["environment"])):
+            card["environment"] = environment
+        return self.part("platform.json", lambda: Platform.parse(str(self.document["platform"]))), card
 
     def predictor(self) -> PlatformPredictor:
         platform, card = self.summary()
@@ -369,7 +361,18 @@ class _Reader:
         rules = FusionRules.from_json(_document(self.files, "fusion_rules.json"), f"{self.files.path}: fusion_rules.json")
         index = self.part("platform.json", lambda: dict(self.document["kernels"]))
         kernels = {name: self.kernel(name, entry) for name, entry in sorted(index.items())}
-        self.refuse_strays(index)
+        known = {f"kernels/{name}.safetensors" for name in index}
+        strays = sorted(name for name in self.files.names - known if name.startswith("kernels/"))
+        if strays:
+            raise BundleError(
+                f"{self.files.path}: {strays[0]}: found a file that platform.json does not name, expected none; "
+                "remove it, or get the bundle again"
+            )
+        start = None
+        if "start" in self.document:
+            from latcast.predictors.starts import StartModel
+
+            start = self.part("platform.json", lambda: StartModel.from_json(self.document["start"]))
         return PlatformPredictor(
             platform=platform,
             rules=rules,
@@ -379,16 +382,8 @@ class _Reader:
             interval=self.part("platform.json", self.interval),
             card=card,
             device=self.device(),
-            start=self.start(),
+            start=start,
         )
-
-    def start(self) -> StartModel | None:
-        """Return the predictor of starts; None where none was measured."""
-        if "start" not in self.document:
-            return None
-        from latcast.predictors.starts import StartModel
-
-        return self.part("platform.json", lambda: StartModel.from_json(self.document["start"]))
 
     def device(self) -> DeviceForecast | None:
         """Return the posterior of the device; None where predictors of kernels decide."""
@@ -426,8 +421,7 @@ class _Reader:
     def kernel(self, name: str, entry: Any) -> KernelPredictor:
         self.part("platform.json", lambda: self.check_entry(name, entry))
         file = f"kernels/{name}.safetensors"
-        arrays = self.arrays(file)
-        return self.part(file, lambda: self.kernel_from(name, entry, arrays))
+        return self.part(file, lambda: self.kernel_from(name, entry, self.arrays(file)))
 
     def check_entry(self, name: str, entry: Any) -> None:
         try:
@@ -503,12 +497,3 @@ class _Reader:
             kernel = self.kernel_from(name, each["kernel"], own, depth + 1)
             sources.append(KernelSource(Platform.parse(str(each["platform"])).id, analytical, kernel))
         return TransferredBase(tuple(sources), _coefficients(entry["coefficients_ms"], len(TERMS) + len(sources)))
-
-    def refuse_strays(self, index: Mapping[str, Any]) -> None:
-        known = {f"kernels/{name}.safetensors" for name in index}
-        strays = sorted(name for name in self.files.names - known if name.startswith("kernels/"))
-        if strays:
-            raise BundleError(
-                f"{self.files.path}: {strays[0]}: found a file that platform.json does not name, expected none; "
-                "remove it, or get the bundle again"
-            )
