@@ -47,8 +47,8 @@ from latcast.report.explain import explain as explain
 from latcast.report.html import report as report
 from latcast.report.sweep import Sweep as Sweep
 from latcast.report.sweep import sweep as sweep
-from latcast.search.callback import LatencyCallback as LatencyCallback
 from latcast.search.constrained_search import search as search
+from latcast.search.encodings import LatencyCallback as LatencyCallback
 from latcast.search.result import SearchResult as SearchResult
 from latcast.spaces.catalogue import NetworkSummary as NetworkSummary
 from latcast.spaces.catalogue import build as build

@@ -16,7 +16,7 @@ from latcast.runtimes import get_runtime
 
 HELD = """
 import time
-from latcast.measure.contention import _stopped
+from latcast.measure.conditions import _stopped
 with _stopped("compute") as number:
     print(number, flush=True)
     time.sleep(60)

@@ -8,8 +8,7 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.forecast import predict
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.search.callback import LatencyCallback
-from latcast.search.encodings import EncodingPredictor
+from latcast.search.encodings import EncodingPredictor, LatencyCallback
 
 
 def test_encodings_parameters_and_graphs_give_the_same(platform: PlatformPredictor) -> None:

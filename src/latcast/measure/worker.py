@@ -28,12 +28,11 @@ from latcast.graph.compact import unpack
 from latcast.graph.input_values import fitted, unpack_values
 from latcast.graph.ir import Graph, Values, check_input_names, shapes_by_input
 from latcast.measure import messages
-from latcast.measure.contention import time_beside
+from latcast.measure.conditions import release_memory, start_log, time_beside
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
 from latcast.measure.probe import calibrate_probe
 from latcast.measure.record import failed, finished, profile_kernels, seen_by, with_moment
 from latcast.measure.settings import MeasurePlan
-from latcast.measure.starting import release_memory, start_log
 from latcast.measure.timing import Subject, time_batch, warm_up
 from latcast.records import Measurement, Reference
 from latcast.runtimes.model_file import ModelFile, files_of

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError
+from latcast.folders import data_folder, made, replacing
+from latcast.reading import read_json
+from latcast.records import Platform
 from latcast.tables import milliseconds
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.predictors.prediction import Prediction
+
 
 Bounded = tuple[float | None, float | None, float | None]
 """A latency and the bounds of its interval; None is what is not known."""
@@ -191,3 +196,27 @@ STEADY = Conditions()
 
 UNTIL_ANSWER = "until the first answer"
 """Name of loading and the first inference together."""
+
+
+# What ``latcast measure`` found out about the user's own devices, in JSON files of the user's folder
+
+
+def _known(file: str) -> dict[str, Any]:
+    path = data_folder() / file
+    return dict(read_json(path, error=LatcastError)) if path.is_file() else {}
+
+
+def _unit(platform: Platform) -> str:
+    return f"{platform.device}/{platform.unit}"
+
+
+def found_out(file: str, platform: Platform) -> Any:
+    """Return what a file has of a platform's unit, whatever runs on it; None where it has nothing."""
+    return _known(file).get(_unit(platform))
+
+
+def keep_found(file: str, platform: Platform, found: Any) -> None:
+    """Keep what was measured of a platform's unit, in place of what the file had of it."""
+    known = {**_known(file), _unit(platform): found}
+    with replacing(made(data_folder()) / file) as draft:
+        draft.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")

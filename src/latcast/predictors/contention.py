@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from latcast.errors import counted
-from latcast.predictors.conditions import PROGRAMS, SAME, Contended, parse_beside
-from latcast.predictors.own_device import found_out, keep_found
+from latcast.predictors.conditions import PROGRAMS, SAME, Contended, found_out, keep_found, parse_beside
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform, Unit
 

@@ -19,8 +19,7 @@ import numpy as np
 
 from latcast.chips.chip_names import chip_of
 from latcast.errors import LatcastError
-from latcast.predictors.conditions import Sustained
-from latcast.predictors.own_device import found_out, keep_found
+from latcast.predictors.conditions import Sustained, found_out, keep_found
 from latcast.predictors.prediction import Prediction
 from latcast.reading import read_json
 from latcast.records import Platform, Unit
