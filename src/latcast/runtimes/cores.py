@@ -84,7 +84,14 @@ class Cores:
             return text, ()
         usable = {kind: tuple(cpu for cpu in kind if allowed is None or cpu in allowed) for kind in self.kinds}
         if unit.cores:
-            return self._set_of(text, unit, usable)
+            if self.alike:
+                raise RuntimeFailure(f"'{text}' names kinds of cores; the device has {self}: say cpu{unit.threads}")
+            counts = {size: count for count, size in unit.cores}
+            kinds = {size: usable.get(self.named().get(size, ()), ()) for size in counts}
+            if len(counts) < len(unit.cores) or not all(1 <= count <= len(kinds[size]) for size, count in counts.items()):
+                raise RuntimeFailure(f"the device has no {text}: it has {self}")
+            chosen = [cpu for size, count in counts.items() for cpu in kinds[size][-count:]]
+            return _set_name(counts, unit), tuple(sorted(chosen))
         fitting = [kind for kind in self.kinds if len(usable[kind]) >= unit.threads]
         if self.alike:
             if self.kinds and not fitting:
@@ -121,16 +128,6 @@ class Cores:
         if sum(counts.values()) != unit.threads or named not in ({}, counts):
             raise RuntimeFailure(f"the CPUs {numbers} are not those of {text}: the device has {self}")
         return name
-
-    def _set_of(self, text: str, unit: Unit, usable: Mapping[tuple[int, ...], tuple[int, ...]]) -> tuple[str, tuple[int, ...]]:
-        if self.alike:
-            raise RuntimeFailure(f"'{text}' names kinds of cores; the device has {self}: say cpu{unit.threads}")
-        counts = {size: count for count, size in unit.cores}
-        kinds = {size: usable.get(self.named().get(size, ()), ()) for size in counts}
-        if len(counts) < len(unit.cores) or not all(1 <= count <= len(kinds[size]) for size, count in counts.items()):
-            raise RuntimeFailure(f"the device has no {text}: it has {self}")
-        chosen = [cpu for size, count in counts.items() for cpu in kinds[size][-count:]]
-        return _set_name(counts, unit), tuple(sorted(chosen))
 
 
 def _set_name(counts: Mapping[str, int], unit: Unit) -> str:

@@ -102,7 +102,13 @@ class _Assigner:
         steps = self._steps()
         for number, step in enumerate(steps):
             if not step.moving:
-                self._compute(step)
+                tensor = step.tensor
+                nodes = list(self._assignment.claim([tensor])) if tensor is not None else []
+                while tensor is not None:
+                    tensor = self._taken_in(tensor)
+                    if tensor is not None:
+                        nodes += self._assignment.claim([tensor])
+                self._add(step.calls, self._assignment.in_order(nodes), step.tensor if step.group else None)
             elif not self._ends_groups(steps[number - 1] if number else None, step):
                 self._move(step)
         for kernel in self._kernels:
@@ -130,15 +136,6 @@ class _Assigner:
         if nameless:
             steps.append(_Step(None, False, False, nameless))
         return steps
-
-    def _compute(self, step: _Step) -> None:
-        tensor = step.tensor
-        nodes = list(self._assignment.claim([tensor])) if tensor is not None else []
-        while tensor is not None:
-            tensor = self._taken_in(tensor)
-            if tensor is not None:
-                nodes += self._assignment.claim([tensor])
-        self._add(step.calls, self._assignment.in_order(nodes), step.tensor if step.group else None)
 
     def _taken_in(self, tensor: str) -> str | None:
         """Return what the only reader of a tensor computes from it, where that reader has no call."""
