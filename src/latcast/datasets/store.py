@@ -280,6 +280,7 @@ class Store:
                 if wanted is None or row.reference_key in wanted:
                     try:
                         measurement = stored_measurement(row)
+                        # It is normalised with the quiet time known now.
                         settings = probe_settings(measurement)
                         quiet_ms = quiet_times.get(settings["key"]) if settings and "key" in settings else None
                         measurement = measurement if quiet_ms is None else renormalised(measurement, quiet_ms)

@@ -179,7 +179,7 @@ LARGE_ERROR = 0.1
 
 
 class AdaptiveSampler(PriorSampler):
-    """A sampler that draws from the prior until errors are known, then around the points with the largest ones.
+    """A sampler that draws from the prior until errors are known, then around the largest (nn-Meter §5.2, Algorithm 2).
 
     The errors are those of a fixed test set, observed once a round. Around each point the grid's dimensions (HW, K, S) stay and
     channels are drawn evenly. Where no error is large, the prior goes on.
@@ -235,7 +235,7 @@ CELL_DRAWS = 20
 
 
 def fixed_test_set(space: KernelSpace, listed: ConfigurationCounts, count: int, seed: int) -> list[Configuration]:
-    """Return the configurations that predictors are judged on, the same in every round.
+    """Return the configurations that predictors are judged on, the same in every round (nn-Meter §5.2).
 
     Each pass goes over all combinations (HW, K, S) in an order drawn from the seed and gives each the rest of a configuration
     of networks, channels above all, that is near to it on the grid; so any beginning is spread over the grid, and a smaller
