@@ -90,8 +90,7 @@ class Cores:
             kinds = {size: usable.get(self.named().get(size, ()), ()) for size in counts}
             if len(counts) < len(unit.cores) or not all(1 <= count <= len(kinds[size]) for size, count in counts.items()):
                 raise RuntimeFailure(f"the device has no {text}: it has {self}")
-            chosen = [cpu for size, count in counts.items() for cpu in kinds[size][-count:]]
-            return _set_name(counts, unit), tuple(sorted(chosen))
+            return _set_name(counts, unit), tuple(sorted(cpu for size, count in counts.items() for cpu in kinds[size][-count:]))
         fitting = [kind for kind in self.kinds if len(usable[kind]) >= unit.threads]
         if self.alike:
             if self.kinds and not fitting:
