@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, count
 
 import numpy as np
 
 from latcast.graph.ir import Graph, Node, Shape, Tensor
 from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.passes.permuted_operators import Permutation, permuted_operator, permuted_reduction
-from latcast.graph.passes.rewire import rewire
+from latcast.graph.passes.rewire import resolved, rewire
 
 CHANNELS_LAST: Permutation = (0, 2, 3, 1)
 """The order of axes that makes a channels-last tensor of a channels-first one."""
@@ -144,7 +145,7 @@ class _Pusher:
         tensor = self.tensors[name]
         if not self.absorb or len(tensor.shape) != 4:
             return name
-        source = self._unused(f"{name}_channels_first")
+        source = _unused(f"{name}_channels_first", self.tensors)
         self.tensors[source] = replace(tensor, shape=self._source_shape(tensor.shape, CHANNELS_LAST))
         self.pending[name] = _Pending(source, CHANNELS_LAST, True, name, frozenset())
         self.sources.add(source)
@@ -156,25 +157,21 @@ class _Pusher:
         if node.op_type == "Transpose":
             self._hold_back(node)
             return
-        inputs = [self._resolve(name) for name in node.inputs]
+        inputs = [resolved(self.aliases, name) for name in node.inputs]
         held = {name: self.pending[name] for name in inputs if name in self.pending}
         if not held:
             self.nodes.append(node)
             return
-        if node.op_type in _RESHAPING and inputs[0] in held and self._reads_in_place(held[inputs[0]]):
+        first = held.get(inputs[0]) if node.op_type in _RESHAPING else None
+        if first is not None and (first.is_view or _moves_only_ones(self.tensors[first.source].shape, first.order)):
             target = self._new_constant(self.graph.shape(node.outputs[0]))
-            self.nodes.append(Node("Reshape", node.name, (held[inputs[0]].source, target), node.outputs))
+            self.nodes.append(Node("Reshape", node.name, (first.source, target), node.outputs))
             return
         if not self._push(node, inputs, held):
             self.nodes.append(replace(node, inputs=tuple(self._now(name) for name in inputs)))
 
-    def _resolve(self, name: str) -> str:
-        while name in self.aliases:
-            name = self.aliases[name]
-        return name
-
     def _hold_back(self, node: Node) -> None:
-        name = self._resolve(node.inputs[0])
+        name = resolved(self.aliases, node.inputs[0])
         order = node.attributes["perm"]
         assert isinstance(order, tuple)
         own = tuple(int(axis) for axis in order)
@@ -188,16 +185,13 @@ class _Pusher:
         origins = before.origins if node.name in self.views else before.origins | {node.name}
         self.pending[node.outputs[0]] = _Pending(before.source, composed, is_view, node.name, origins)
 
-    def _reads_in_place(self, held: _Pending) -> bool:
-        return held.is_view or _moves_only_ones(self.tensors[held.source].shape, held.order)
-
     def _push(self, node: Node, inputs: list[str], held: dict[str, _Pending]) -> bool:
         """Run the operator on the tensors before the transposes, which are held back further."""
         orders = {entry.order for entry in held.values()}
         origins = frozenset[str]().union(*(entry.origins for entry in held.values()))
         if len(orders) != 1 or origins & self.pinned:
             return False
-        order = orders.pop()
+        order, is_view = orders.pop(), all(entry.is_view for entry in held.values())
         outputs = [self.graph.tensors[name] for name in node.outputs if name]
         reduced = permuted_reduction(node, order)
         if reduced is not None:
@@ -213,7 +207,7 @@ class _Pusher:
                 inputs = [*inputs[:position], self._new_constant(value), *inputs[position + 1 :]]
             along = {0, *changed.elementwise}
             others = [name for index, name in enumerate(inputs) if index in along and name and name not in held]
-            if not all(self._can_turn(name, order, is_view=self._all_views(held)) for name in others):
+            if not all(self._can_turn(name, order, is_view=is_view) for name in others):
                 return False
             inputs = [self._turn(name, order, broadcasts=changed.broadcasts) if name in others else name for name in inputs]
         sources = [held[name].source if name in held else name for name in inputs]
@@ -226,16 +220,12 @@ class _Pusher:
             if _identity(left):
                 names.append(name)
                 continue
-            source = self._unused(f"{name}_before_transpose")
+            source = _unused(f"{name}_before_transpose", self.tensors)
             self.tensors[source] = replace(tensor, shape=self._source_shape(tensor.shape, left))
-            is_view = self._all_views(held)
             self.pending[name] = _Pending(source, left, is_view, f"{node.name}_transpose", origins)
             names.append(source)
         self.nodes.append(replace(moved, inputs=tuple(sources), outputs=tuple(names)))
         return True
-
-    def _all_views(self, held: dict[str, _Pending]) -> bool:
-        return all(entry.is_view for entry in held.values())
 
     # Operands that are not held back
 
@@ -259,12 +249,13 @@ class _Pusher:
             return self._new_constant(self.constants[name].reshape(shape).transpose(_inverse(order)).reshape(turned))
         if turned == tensor.shape:
             return name
-        new = self._unused(f"{name}_permuted")
+        new = _unused(f"{name}_permuted", self.tensors)
         self.tensors[new] = replace(tensor, shape=turned)
         if name in self.weights:
             self.weights.add(new)
         else:
-            node_name = self._unused_node(new)
+            node_name = _unused(new, self.node_names)
+            self.node_names.add(node_name)
             self.nodes.append(Node("Reshape", node_name, (name, self._new_constant(turned)), (new,)))
         return new
 
@@ -285,11 +276,12 @@ class _Pusher:
         if name in self.made:
             return self.made[name]
         held = self.pending[name]
-        output = self._unused(f"{name}_channels_last") if name in self.graph.inputs else name
+        output = _unused(f"{name}_channels_last", self.tensors) if name in self.graph.inputs else name
         self.made[name] = output
         source = self.tensors[held.source]
         self.tensors[output] = replace(source, shape=tuple(source.shape[axis] for axis in held.order))
-        node_name = self._unused_node(held.node_name)
+        node_name = _unused(held.node_name, self.node_names)
+        self.node_names.add(node_name)
         self.written[node_name] = held.origins
         if held.is_view:
             target = self._new_constant(self.tensors[output].shape)
@@ -300,7 +292,7 @@ class _Pusher:
 
     def _leave(self, name: str) -> None:
         """Make an output of the graph; one that is a view leaves in the layout it has."""
-        target = self._resolve(name)
+        target = resolved(self.aliases, name)
         held = self.pending.get(target)
         if held is None:
             return
@@ -312,26 +304,14 @@ class _Pusher:
         if made != target:
             self.aliases[target] = made
 
-    # Names
-
     def _new_constant(self, value: object) -> str:
         array = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=np.int64)
-        name = self._unused("constant_permuted")
+        name = _unused("constant_permuted", self.tensors)
         self.tensors[name] = Tensor(tuple(array.shape), str(array.dtype))
         self.constants[name] = array
         return name
 
-    def _unused(self, stem: str) -> str:
-        name, count = stem, 0
-        while name in self.tensors:
-            count += 1
-            name = f"{stem}_{count}"
-        return name
 
-    def _unused_node(self, stem: str) -> str:
-        name, count = stem, 0
-        while name in self.node_names:
-            count += 1
-            name = f"{stem}_{count}"
-        self.node_names.add(name)
-        return name
+def _unused(stem: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken: the stem, or that with a number."""
+    return next(name for name in chain([stem], (f"{stem}_{number}" for number in count(1))) if name not in taken)
