@@ -19,7 +19,7 @@ import typer
 import latcast
 from latcast.cli import options
 from latcast.errors import LatcastError
-from latcast.forecast import resolve_platforms
+from latcast.platforms import resolve_platforms
 from latcast.report.check import LIKELY_GROWN, MOST_LIKELY, CheckReport, Refusal
 
 NO_COMMIT = "0" * 40

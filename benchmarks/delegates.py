@@ -27,11 +27,11 @@ from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.importers.latency_tables import LATENCIES, published_platform
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError, ModelError
-from latcast.forecast import load
 from latcast.graph.importers import load_graph
 from latcast.graph.ir import Graph
 from latcast.kernels.delegates import ANY_OPERATOR, Delegate, OperatorRule, delegate_of, load_delegate
 from latcast.kernels.partitioning import QUANTISED, partition
+from latcast.platforms import load
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_predictor import CROSSING_SPREAD
 from latcast.records import Measurement, Platform

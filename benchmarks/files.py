@@ -26,13 +26,13 @@ from benchmarks.result_files import keep, kept_parts
 from benchmarks.running_files import Asked, inputs_beside, serve
 from latcast.cli.output import print_json
 from latcast.errors import DynamicShapeError, LatcastError, ModelError
-from latcast.forecast import load
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.input_values import parse_values
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
 from latcast.measure.single import measure
 from latcast.networks import ModelOptions, parse_shapes, read_model
+from latcast.platforms import load
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.tables import signed
 

@@ -15,11 +15,11 @@ import typer
 
 from benchmarks.judge import table
 from benchmarks.result_files import RESULTS, keep, kept
-from latcast.forecast import load
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
 from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import read_model
+from latcast.platforms import load
 from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.report.explain import LEAST_SAVED_PERCENT, Change, changes_of, explain_graph

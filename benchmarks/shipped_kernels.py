@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from latcast.forecast import load
 from latcast.kernels.delegates import delegate_of
 from latcast.kernels.rules import FusionRules, load_rules, shipped_rules
 from latcast.kernels.selection import NEED_A_FAMILY
+from latcast.platforms import load
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, platform_ids
 from latcast.records import Platform
 from latcast.spaces import named_kernels

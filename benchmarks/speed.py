@@ -12,10 +12,10 @@ from pathlib import Path
 
 from benchmarks.judge import table
 from benchmarks.result_files import keep, kept
-from latcast.forecast import load
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import rules_for
 from latcast.networks import read_model
+from latcast.platforms import load
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import resolve_platform
 from latcast.spaces import build

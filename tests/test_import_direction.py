@@ -16,7 +16,7 @@ ROOMS = (
     "version", "errors", "extras", "folders", "reading", "registry", "tables", "records", "environment", "cluster", "drawing",
     "chips", "graph", "kernels", "spaces", "networks", "predictors", "llm",
     "samplers", "runtimes", "measure", "datasets", "fusion",
-    "devices", "forecast", "report",
+    "devices", "platforms", "forecast", "report",
     "training", "search", "workgroups", "hub", "testing", "cli",
 )  # fmt: skip
 FLOOR = ROOMS[-1]
@@ -144,7 +144,8 @@ def test_every_room_imports_only_from_the_rooms_above_it() -> None:
 WINGS: dict[str, tuple[str, ...]] = {
     "core": (
         "version", "errors", "extras", "folders", "reading", "registry", "tables", "records", "environment", "cluster", "drawing",
-        "chips", "graph", "kernels", "spaces", "networks", "predictors", "llm", "devices", "forecast", "report",
+        "chips", "graph", "kernels", "spaces", "networks", "predictors", "llm", "devices", "platforms",
+        "forecast", "report",
     ),
     "lab": (
         "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",

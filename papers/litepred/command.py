@@ -128,8 +128,8 @@ def _searched(
     on: list[str], measured: Path | None, budget_s: float, cpus: str, realtime: bool | None, chosen: set[str], watch: Watch
 ) -> list[PaperTable]:
     from latcast.datasets.store import Store
-    from latcast.forecast import load
     from latcast.measure.labels import LABEL_PROCESSES
+    from latcast.platforms import load
     from latcast.training.demonstration import CHECK_PLAN
     from papers import harness
     from papers.litepred.searched import (

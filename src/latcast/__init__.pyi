@@ -5,7 +5,6 @@ from latcast.devices.device_search import FoundDevice as FoundDevice
 from latcast.devices.device_search import find_devices as find_devices
 from latcast.drawing import plot as plot
 from latcast.errors import LatcastError as LatcastError
-from latcast.forecast import load as load
 from latcast.forecast import memory as memory
 from latcast.forecast import predict as predict
 from latcast.forecast import predict_many as predict_many
@@ -24,6 +23,7 @@ from latcast.llm.forecast import predict_language_model as predict_language_mode
 from latcast.measure.settings import MeasurePlan as MeasurePlan
 from latcast.measure.settings import WorkerSettings as WorkerSettings
 from latcast.measure.single import measure as measure
+from latcast.platforms import load as load
 from latcast.predictors.bundle import save_bundle as save_bundle
 from latcast.predictors.bundle_index import PlatformSummary as PlatformSummary
 from latcast.predictors.bundle_index import platforms as platforms

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import documents, result_files
 from benchmarks.__main__ import COMMANDS
 from latcast.errors import LatcastError
-from latcast.forecast import load
+from latcast.platforms import load
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.spaces.catalogue import model
 

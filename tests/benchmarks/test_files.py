@@ -21,7 +21,7 @@ from benchmarks.files import (
     timed_table,
 )
 from benchmarks.running_files import Asked
-from latcast.forecast import load
+from latcast.platforms import load
 from tests.graph.importers.onnx_models import integers, model, node, save, value, zeros
 
 GOOD_MACS = 2 * 6 * 6 * 3 * 3 * 3 + 2 * 36 * 5

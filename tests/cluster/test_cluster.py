@@ -13,7 +13,6 @@ from latcast import cluster as module
 from latcast.cluster import PREDICTS, connected, map_over_workers, require_offer
 from latcast.datasets.store import Store
 from latcast.errors import ClusterError, MissingExtraError
-from latcast.forecast import load
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
@@ -22,6 +21,7 @@ from latcast.measure.probe import QuietTimesFile
 from latcast.measure.remote import open_measurer
 from latcast.measure.settings import MeasurePlan
 from latcast.networks import resolve_model
+from latcast.platforms import load
 from latcast.predictors import on_workers
 from latcast.spaces.catalogue import SPACES, build, model
 from tests.cluster.clustering import Cluster, cluster

@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 
 from benchmarks.hub.bombs import slow_model, starve
 from latcast.errors import UnknownPlatformError
-from latcast.forecast import load, platforms_meant, predict
+from latcast.forecast import predict
 from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
@@ -38,6 +38,7 @@ from latcast.hub.limits import USUAL_CPU_S
 from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
 from latcast.hub.site import ServerSettings, Site
 from latcast.networks import read_model
+from latcast.platforms import load, platforms_meant
 from tests.corpus.conftest import corpus_files
 from tests.hub.serving import QUICK, client, dynamic_model, listening, wait_for
 

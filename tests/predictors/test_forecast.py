@@ -11,9 +11,10 @@ import pytest
 
 from latcast.chips.chip_names import chip_of
 from latcast.errors import ModelError, UnknownOperatorError, UnknownPlatformError
-from latcast.forecast import load, predict, predict_many, resolve_platforms
+from latcast.forecast import predict, predict_many
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
+from latcast.platforms import load, resolve_platforms
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_predictor import PlatformPredictor

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.forecast import load
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.networks import read_model
+from latcast.platforms import load
 from latcast.predictors.joint import (
     JointLatency,
     SharedErrors,

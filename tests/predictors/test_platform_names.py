@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from latcast.chips.chip_names import chips_of, find
-from latcast.forecast import meaning_of
+from latcast.platforms import meaning_of
 from latcast.predictors.bundle_index import cards_of, platform_ids
 from latcast.predictors.platform_names import Named, best_known, read_name
 

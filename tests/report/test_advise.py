@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from latcast.errors import LatcastError, UnknownPlatformError
-from latcast.forecast import platforms_named, predict
+from latcast.forecast import predict
 from latcast.kernels.partitioning import Fallback
+from latcast.platforms import platforms_named
 from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
 from latcast.report.advise import Decision, advice_of, advise
 

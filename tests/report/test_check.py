@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.forecast import load, predict
+from latcast.forecast import predict
+from latcast.platforms import load
 from latcast.predictors.bundle_index import resolve_platform
 from latcast.predictors.conditions import Conditions
 from latcast.predictors.contention import keep_factors

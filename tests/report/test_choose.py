@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from latcast.errors import DatasetError, LatcastError, ModelError
-from latcast.forecast import load
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import models_listed
+from latcast.platforms import load
 from latcast.predictors.conditions import Conditions
 from latcast.predictors.contention import keep_factors
 from latcast.predictors.intervals import Interval

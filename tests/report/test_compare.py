@@ -10,9 +10,10 @@ import pytest
 
 from latcast.drawing import plot
 from latcast.errors import LatcastError
-from latcast.forecast import load, predict
+from latcast.forecast import predict
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
+from latcast.platforms import load
 from latcast.predictors.intervals import Interval
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.report.compare import compare

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.forecast import load, predict
+from latcast.forecast import predict
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.edits import with_relu
 from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
+from latcast.platforms import load
 from latcast.predictors.analytical import TERMS, AnalyticalTerms
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS

@@ -9,12 +9,12 @@ import onnx
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.forecast import load
 from latcast.graph.importers import load_graph
 from latcast.graph.importers.tflite_file import TfliteFile
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import write_tflite
 from latcast.networks import read_model
+from latcast.platforms import load
 from latcast.report.overlay import node_data, write_overlay
 from latcast.spaces.catalogue import build, model
 

@@ -173,7 +173,7 @@ def show(
     Examples:
       latcast device show pi5.zip
     """
-    from latcast.forecast import load
+    from latcast.platforms import load
 
     predictor = load(device)
     if predictor.device is None:

@@ -179,7 +179,7 @@ def _predictor_of(device: str | None, unit: str) -> PlatformPredictor:
     from latcast.devices.added_device import add_device
     from latcast.devices.device_model_file import load_device_model
     from latcast.devices.measured_networks import MeasuredNetworks
-    from latcast.forecast import load
+    from latcast.platforms import load
     from latcast.records import Platform
 
     if device is None:

@@ -21,10 +21,10 @@ from latcast.records import PRECISIONS, Unit
 from latcast.registry import Registry
 
 if TYPE_CHECKING:
-    from latcast.forecast import NamedPlatforms
     from latcast.graph.ir import Values
     from latcast.measure.settings import WorkerSettings
     from latcast.networks import ModelKeywords
+    from latcast.platforms import NamedPlatforms
 
 LLAMA_CPP = "llama.cpp"
 """The runtime of language models."""
@@ -350,7 +350,7 @@ def platforms_in(on: str) -> NamedPlatforms:
         LatcastError: None is named.
     """
     from latcast.cli.output import warn
-    from latcast.forecast import NamedPlatforms
+    from latcast.platforms import NamedPlatforms
 
     return NamedPlatforms(tuple(platform_names(on)), warn)
 

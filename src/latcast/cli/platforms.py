@@ -90,7 +90,7 @@ def list_platforms(
         print_found(text, as_json)
         return
     from latcast.folders import bundles_folder
-    from latcast.forecast import platforms_named
+    from latcast.platforms import platforms_named
     from latcast.predictors.bundle_index import SHIPPED, platforms, scan_bundles
 
     found = platforms()
@@ -172,7 +172,7 @@ def show(
       latcast platforms show local/onnxruntime
       latcast platforms show pixel4/tflite-2.10/gpu/fp16 s10/tflite-2.10/2large/fp32
     """
-    from latcast.forecast import load
+    from latcast.platforms import load
 
     if len(names) > 2:
         raise LatcastError(f"{len(names)} platforms were given; one is shown, two are compared")

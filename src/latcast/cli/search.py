@@ -81,7 +81,7 @@ def command(
       latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
       latcast search nas_bench_201 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 6 --plot - --export picks
     """
-    from latcast.forecast import load_all
+    from latcast.platforms import load_all
     from latcast.search.constrained_search import search
     from latcast.search.objective import SIZES
     from latcast.search.result import check_measurable, measure_found

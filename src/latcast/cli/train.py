@@ -80,7 +80,7 @@ def evaluate(
       latcast evaluate local/onnxruntime measurements.sqlite --families mobilenet_v2,ghostnet
       latcast evaluate pi5.zip measured.jsonl.gz --as rpi5/tflite-2.17/cpu4/fp32
     """
-    from latcast.forecast import load
+    from latcast.platforms import load
     from latcast.predictors.card import TRAINING_KEYS
     from latcast.training.evaluation import evaluate
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from latcast.errors import DynamicShapeError, HubError, LatcastError
-from latcast.forecast import load_all, predict_many
+from latcast.forecast import predict_many
 from latcast.graph.compact import pack, unpack, with_derived_names
 from latcast.graph.importers import IMPORTERS
 from latcast.graph.importers.onnx_file import read_without_weights
@@ -26,6 +26,7 @@ from latcast.graph.operators import node_flops
 from latcast.hub.named_platforms import facts_of, meaning_among
 from latcast.kernels.rules import unit_kind
 from latcast.networks import ModelOptions, parse_shapes, read_model
+from latcast.platforms import load_all
 from latcast.predictors.bundle_index import LOCAL, platforms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform

@@ -8,8 +8,8 @@ from typing import Any
 from latcast.chips.chip_names import chip_of
 from latcast.devices.naming_advice import what_to_name
 from latcast.errors import HubError
-from latcast.forecast import Meaning, meaning_of
 from latcast.kernels.rules import unit_kind
+from latcast.platforms import Meaning, meaning_of
 from latcast.records import Platform
 from latcast.registry import is_pattern, matching
 

@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
 from latcast.errors import HubError
-from latcast.forecast import Meaning, load, predict_many
+from latcast.forecast import predict_many
 from latcast.hub import browser
 from latcast.hub.cells import FEWEST_NETWORKS, MAIN_GROUP, Cells, Groups, read_cells
 from latcast.hub.database import HubDatabase
@@ -26,6 +26,7 @@ from latcast.hub.model import HubModel
 from latcast.hub.named_platforms import YARDSTICK, meaning_among
 from latcast.hub.scales import Forecast
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
+from latcast.platforms import Meaning, load
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import IndexEntry, shipped_pool
 from latcast.predictors.platform_predictor import PlatformPredictor

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latcast.chips.chip_names import COPY, devices_named
 from latcast.errors import LatcastError, counted
-from latcast.forecast import all_platforms_of, predict
+from latcast.forecast import predict
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
+from latcast.platforms import all_platforms_of
 from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Grade, Prediction

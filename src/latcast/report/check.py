@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree
 
 from latcast.errors import LatcastError
-from latcast.forecast import Found, NamedPlatforms, NetworkThere, Note, On, is_one, load, placed
+from latcast.forecast import NetworkThere, placed
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
+from latcast.platforms import Found, NamedPlatforms, Note, On, is_one, load
 from latcast.predictors.conditions import STEADY, Bounded, Conditions, bounded_text
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint import probability_above

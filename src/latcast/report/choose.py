@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.drawing import drawn, pareto
 from latcast.errors import LatcastError, ModelError, abridged, one_line
-from latcast.forecast import On, Platforms, load_all, network_meant, placed, predict_each
+from latcast.forecast import network_meant, placed, predict_each
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -23,6 +23,7 @@ from latcast.kernels.delegates import delegate_of
 from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
+from latcast.platforms import On, Platforms, load_all
 from latcast.predictors.conditions import STEADY, Bounded, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Coverage, Grade, Prediction

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
-from latcast.forecast import NetworkThere, On, Platforms, is_one, placed
+from latcast.forecast import NetworkThere, placed
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
+from latcast.platforms import On, Platforms, is_one
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.joint_platforms import PlacedNetwork, joint_latency
 from latcast.predictors.prediction import Grade, Prediction

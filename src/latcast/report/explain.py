@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from latcast.errors import LatcastError, ModelError, counted
-from latcast.forecast import On, Platforms, is_one, placed
+from latcast.forecast import placed
 from latcast.graph import edits
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
 from latcast.kernels.memory import Memory, memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
+from latcast.platforms import On, Platforms, is_one
 from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from latcast.drawing import LogAxis
 from latcast.errors import LatcastError
 from latcast.extras import require
-from latcast.forecast import On, Platforms
 from latcast.networks import Model, ModelKeywords
+from latcast.platforms import On, Platforms
 from latcast.predictors.analytical import LIMITS
 from latcast.predictors.conditions import STEADY, Conditions, bounded_text
 from latcast.predictors.prediction import Prediction

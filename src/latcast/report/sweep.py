@@ -14,10 +14,11 @@ import numpy as np
 
 from latcast.drawing import curves, drawn
 from latcast.errors import LatcastError, ModelError
-from latcast.forecast import On, Platforms, is_one, placed
+from latcast.forecast import placed
 from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape, shapes_by_input
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
+from latcast.platforms import On, Platforms, is_one
 from latcast.predictors.prediction import Prediction
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 

@@ -18,7 +18,7 @@ import numpy as np
 from latcast.errors import LatcastError
 from latcast.extras import require
 from latcast.folders import cache_folder, replacing
-from latcast.forecast import On, load
+from latcast.platforms import On, load
 from latcast.reading import read_json
 from latcast.records import SCHEMA_VERSION
 from latcast.search.encodings import EncodingPredictor

@@ -14,8 +14,9 @@ from typing import cast
 import numpy as np
 
 from latcast.errors import LatcastError
-from latcast.forecast import On, load, predict_many
+from latcast.forecast import predict_many
 from latcast.networks import Model, is_one_model
+from latcast.platforms import On, load
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.spaces.nas.member_kernels import kernels_of
 from latcast.spaces.nas.segment_kernels import SegmentSizes

@@ -11,11 +11,11 @@ import numpy as np
 
 from latcast.errors import DatasetError, LatcastError
 from latcast.extras import require
-from latcast.forecast import On, load
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.measure.labels import Label, LabelError, label_error, label_error_to_json
+from latcast.platforms import On, load
 from latcast.predictors.analytical import fit_nonnegative, term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.metrics import Metrics, judge

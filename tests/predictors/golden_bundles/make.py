@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from latcast.forecast import load
+from latcast.platforms import load
 from latcast.predictors.bundle import save_bundle
 from latcast.training.from_store import train
 from tests.cli.dataset import DATASET
