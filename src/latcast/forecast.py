@@ -60,10 +60,10 @@ def network_meant(name: str, predictor: PlatformPredictor) -> Reference | None:
     from latcast.predictors.card import TRAINING_KEYS
     from latcast.predictors.platform_names import collection_of
     from latcast.spaces.catalogue import model
-    from latcast.spaces.model_names import network_in
+    from latcast.spaces.published_names import network_in
 
     found = network_in(collection_of(predictor.platform), name)
-    return None if found is None or model(name).key in predictor.card[TRAINING_KEYS] else found
+    return None if found is None or model(name).key in (found.key, *predictor.card[TRAINING_KEYS]) else found
 
 
 def placed(on: On | Platforms, graphs: Sequence[Graph]) -> list[list[NetworkThere]]:

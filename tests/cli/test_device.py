@@ -127,6 +127,7 @@ class TestAdd:
         for name, there, usual in (
             ("inception_v3", "aihub/inception_v3", "timm/inception_v3"),
             ("efficientnet_b4", "aihub/efficientnet_b4", "timm/efficientnet_b4"),
+            ("shufflenet_v2", "shufflenet_v2_x0_5", "shufflenet_v2_x1_0"),
         ):
             expected, other = (each.latency_ms for each in predict_many([there, usual], on=bundle))
             [to_check] = check([name], max_ms=1, on=bundle).checks
@@ -138,7 +139,7 @@ class TestAdd:
                 candidate.latencies[0].latency_ms,
             ]  # fmt: skip
             assert found == pytest.approx([expected] * len(found))
-            assert expected < 0.8 * other
+            assert expected != pytest.approx(other, rel=0.1)
             assert memory(name, on=bundle) == memory(there, on=bundle) != memory(usual, on=bundle)
 
     def test_a_device_without_measurements_is_added_with_a_warning(self, latcast: Latcast, tmp_path: Path) -> None:

@@ -191,6 +191,13 @@ class TestTables:
         assert [each.reference.space for each in found.networks] == [space]
         assert any(f"that {space} has" in note for note in found.notes) == (space != "resnet")
 
+    def test_a_network_of_a_collection_stays_what_it_is_at_the_size_that_the_collection_states(self, tmp_path: Path) -> None:
+        table = written(tmp_path, "model,resolution,latency_ms\nefficientnet_b4,380x380,2\nShuffleNet-v2,224x224,1\n")
+
+        found = read_measured([table], Platform.parse("s24/qnn-2.42/npu/int8"))
+
+        assert [each.name for each in found.networks] == ["aihub/efficientnet_b4", "shufflenet_v2_x0_5"]
+
     def test_a_unit_that_the_table_states_is_not_asked_for_again(self, tmp_path: Path) -> None:
         for heading, latency_ms in (("latency_us", 105.5), ("latency_ms", 105.5), ("fps", 1e3 / 105500)):
             found = read_measured([written(tmp_path, f"model,{heading}\nresnet18,105500\n")], RPI5)

@@ -6,11 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from latcast.kernels.rules import load_rules
+from latcast.kernels.search import find_kernels
 from latcast.predictors.analytical import POOLED
 from latcast.predictors.device_forecast import FARTHEST_ABOVE, LARGEST_DEVIATION, DeviceForecast, Member, pooled
-from latcast.predictors.network_features import ADDED, TERM_NAMES, TERM_UNITS
-from latcast.predictors.network_memory import EXTRAPOLATED, NEAR, NEAR_SHARE, NetworkMemory, carried, nearness, variance_left
+from latcast.predictors.network_features import ADDED, TERM_NAMES, TERM_UNITS, NetworkFeatures
+from latcast.predictors.network_memory import (
+    EXTRAPOLATED,
+    NEAR,
+    NEAR_SHARE,
+    WEIGHTS,
+    NetworkMemory,
+    carried,
+    nearness,
+    variance_left,
+)
 from latcast.predictors.process_basis import ProcessBasis
+from latcast.spaces.catalogue import build
+from latcast.spaces.published_names import published_network
 from tests.devices.made_up_devices import features
 
 TERMS = len(TERM_NAMES)
@@ -61,16 +74,26 @@ def test_a_member_far_above_the_others_is_held_back_and_one_far_below_is_not() -
 
 
 def test_a_network_that_known_devices_ran_is_recalled_and_one_far_from_it_is_not() -> None:
-    places = np.array([[0.0, 0.0], [3.0, 0.0], [9.0, 0.0]])
+    places = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 0.0], [9.0, 0.0, 0.0]])
     memory = NetworkMemory(places, np.array([0.2, 0.0, 0.0]), 0.5, np.array([True, True, False]))
-    asked = np.array([[0.0, 0.0], [0.0, 0.1], [1.5, 4.0], [3.0, 0.0], [9.0, 0.0]])
+    asked = np.array([[0.0, 0.0, 0.7], [0.0, 0.1, 0.0], [1.5, 4.0, 0.0], [3.0, 0.0, 0.0], [9.0, 0.0, 0.0]])
 
     offset, explained = memory.recalled(asked)
 
-    # A length of 0.1 away half a squared length: e^-½. One platform alone ran the second network, none the third.
+    # The first has other weights alone. A length of 0.1 away half a squared length: e^-½. One platform alone ran the second
+    # network of the memory, none the third.
     assert offset == pytest.approx([0.2, 0.2 * np.exp(-0.5), 0.0, 0.0, 0.0])
     assert explained == pytest.approx([1.0, np.exp(-0.5), 0.0, 0.0, 0.0])
     assert memory.known(*memory.nearest(asked)) == pytest.approx([1.0, np.exp(-0.5), 0.0, 1.0, 0.0])
+
+
+def test_a_network_for_other_classes_is_nearly_the_same() -> None:
+    rules = load_rules("tflite")
+    ten, thousand = (published_network("netspresso", "MobileNetV3-large", classes=each) for each in (10, 1000))
+    places = NetworkFeatures.of([find_kernels(build(each), rules) for each in (ten, thousand)]).place
+    memory = NetworkMemory(places[:1], np.array([0.2]), 0.5, np.array([True]))
+
+    assert memory.known(*memory.nearest(places[1:])) > 0.9
 
 
 def test_a_network_that_the_device_itself_ran_takes_what_was_measured() -> None:
@@ -116,9 +139,9 @@ def test_a_network_that_only_the_device_ran_takes_what_was_measured_too() -> Non
 
 
 def test_the_nearer_a_measured_network_the_less_variance_is_left() -> None:
-    measured = np.array([[0.0, 0.0], [3.0, 0.0]])
+    measured = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
 
-    near = nearness(np.array([[0.0, 0.0], [3.0, NEAR], [9.0, 9.0]]), measured)
+    near = nearness(np.array([[0.0, 0.0, 0.7], [3.0, NEAR, 0.0], [9.0, 9.0, 0.0]]), measured)
 
     # At the same place, a length away (e^-½), and far away.
     assert near == pytest.approx([1.0, np.exp(-0.5), 0.0])
@@ -227,7 +250,7 @@ def test_what_limits_a_kernel_adds_up_to_its_latency() -> None:
 
 
 def test_a_network_takes_over_the_residual_of_a_measured_one_near_it_unless_other_platforms_ran_it() -> None:
-    places = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, NEAR], [9.0, 9.0]])
+    places = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, NEAR, 0.0], [9.0, 9.0, 0.0]])
     memory = NetworkMemory(places, np.zeros(4), 0.5, np.zeros(4, dtype=bool))
     memory = memory.with_measured(places[:2], np.log([1.0, 2.0]), np.array([0.3, -0.2]))
 
@@ -253,7 +276,7 @@ def test_a_forecast_kept_as_arrays_still_takes_over_residuals() -> None:
     again = DeviceForecast.from_arrays(MIXED.member_names, moved.arrays()).of_sums(sums)[0]
 
     others = np.arange(len(places)) != 1
-    share = NEAR_SHARE * np.exp(-0.5 * ((places - places[1]) ** 2).sum(axis=1) / NEAR**2)
+    share = NEAR_SHARE * np.exp(-0.5 * (np.delete(places - places[1], WEIGHTS, axis=1) ** 2).sum(axis=1) / NEAR**2)
     assert share[others].max() > 0.01
     assert (moved.of_sums(sums)[0] - plain.of_sums(sums)[0])[others] == pytest.approx(0.5 * share[others])
     assert again == pytest.approx(moved.of_sums(sums)[0], rel=1e-5, abs=1e-5)

@@ -145,18 +145,6 @@ def known_names() -> dict[str, str]:
     return found
 
 
-def network_in(space: str, name: str) -> Reference | None:
-    """Return the network that a space has by a name in any spelling; None where it has none."""
-    found = _names_in(space).get(letters_of(name))
-    return None if found is None else find_named(f"{space}/{found}")
-
-
-@cache
-def _names_in(space: str) -> dict[str, str]:
-    file = graph_file(space)
-    return {} if file is None else {letters_of(name): name for name in file.names}
-
-
 def letters_of(name: str) -> str:
     """Return the letters and digits of a name, in lower case: two spellings of one name have the same.
 

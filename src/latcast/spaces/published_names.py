@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +24,7 @@ from latcast.spaces.catalogue import find_model
 from latcast.spaces.families.variants import IMAGE, scaled_parameters
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.model_names import letters_of
-from latcast.spaces.named_graphs import graph_file
+from latcast.spaces.named_graphs import find_named, graph_file
 
 MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(read_json(Path(__file__).with_suffix(".json"), error=DatasetError))
 """Dataset to published name to a member of a family, or to a network of a space with graphs.
@@ -90,6 +91,20 @@ def network_called(name: str, size: str = "") -> Reference | None:
     ]
     found = {each.key: each for each in called if can_build(each)}
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def network_in(collection: str, name: str) -> Reference | None:
+    """Return the network that a collection, a dataset's, has by a name in any spelling; None where it has none."""
+    return _networks_in(collection).get(letters_of(name))
+
+
+@cache
+def _networks_in(collection: str) -> Mapping[str, Reference]:
+    file = graph_file(collection)
+    own = () if file is None else (f"{collection}/{name}" for name in file.names)
+    found = {name: published_network(collection, name) for name in MEMBERS.get(collection, {})}
+    found |= {name.partition("/")[2]: each for name in own if (each := find_named(name)) is not None}
+    return {letters_of(name): each for name, each in found.items() if can_build(each)}
 
 
 _KINDS_ALONE = frozenset({"mmdeploy"})

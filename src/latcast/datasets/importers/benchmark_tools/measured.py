@@ -20,8 +20,7 @@ from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
 from latcast.spaces.catalogue import build, find_model, resized
 from latcast.spaces.catalogue import model as published_model
-from latcast.spaces.model_names import network_in
-from latcast.spaces.published_names import network_called
+from latcast.spaces.published_names import network_called, network_in
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
@@ -45,9 +44,11 @@ class NetworkNames:
         """Return the network for the image that the timing states; where it is not known for that, unchanged, and note it."""
         if timing.image is None:
             return found
+        bare, size = found.name.rpartition("/")[2], "x".join(map(str, timing.image))
+        if str(found.parameters.get("input", "")).startswith(size):  # as its collection publishes it
+            return found
         graph = build(found)
         shape = graph.shape(graph.inputs[0])
-        bare, size = found.name.rpartition("/")[2], "x".join(map(str, timing.image))
         for each in (found, find_model(bare), network_called(bare, size)) if len(shape) == 4 else ():
             with suppress(ModelError):
                 if each is not None:
