@@ -96,7 +96,7 @@ def command(
         )
         reading = {"shapes": parse_shapes(shape), "values": options.parse_values(given, "--input"), "signature": signature}
         if sustain:
-            minutes = options.parse_minutes(sustain, "--sustain")
+            minutes = options.parse_minutes(sustain)
             document["sustained"] = _sustain(models, settings, minutes, as_json=as_json, **reading)
         elif beside:
             document["beside"] = _beside(models, settings, beside, as_json=as_json, **reading)

@@ -401,7 +401,7 @@ def with_conditions(command: Callable[..., None]) -> Callable[..., None]:
     def called(start: Start = False, sustain: Sustain = "", fps: Fps = None, beside: Beside = "", **given: Any) -> None:
         if fps is not None and not sustain:
             raise typer.BadParameter("--fps paces the inferences of --sustain; limits are --min-fps of check and --max-ms")
-        minutes = parse_minutes(sustain, "--sustain") if sustain else None
+        minutes = parse_minutes(sustain) if sustain else None
         command(conditions=Conditions(start, minutes, fps, parse_scenarios(beside) if beside else ()), **given)
 
     *of_conditions, _given = inspect.signature(called, eval_str=True).parameters.values()
@@ -431,6 +431,6 @@ def quantity(text: str, option: str, units: Mapping[str, float], such: str, *, m
     return float(found[1]) * units[found[2]]
 
 
-def parse_minutes(text: str, option: str) -> float:
-    """Return the minutes of a text such as ``30m``, ``90s`` or ``1h``; a number alone is of minutes."""
-    return quantity(text, option, {"s": 1 / 60, "m": 1, "min": 1, "": 1, "h": 60}, "a time such as 30m, 90s or 1h")
+def parse_minutes(text: str) -> float:
+    """Return the minutes of ``--sustain``, a text such as ``30m``, ``90s`` or ``1h``; a number alone is of minutes."""
+    return quantity(text, "--sustain", {"s": 1 / 60, "m": 1, "min": 1, "": 1, "h": 60}, "a time such as 30m, 90s or 1h")

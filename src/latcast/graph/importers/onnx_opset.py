@@ -229,21 +229,20 @@ def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
     return replace(node, inputs=without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
 
 
-def _to_input(attribute: str, position: int) -> Normaliser:
-    """Normalise operators whose attribute of older opsets is an input in newer ones."""
+def _to_input(attribute: str) -> Normaliser:
+    """Normalise operators whose attribute of older opsets is the second input in newer ones."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         if attribute not in node.attributes:
             return replace(node, inputs=without_trailing_gaps(node.inputs))
-        inputs = [*node.inputs[:position], *([""] * (position - len(node.inputs)))]
-        inputs.append(assembly.constant(node.integers(attribute), "int64"))
+        given = assembly.constant(node.integers(attribute), "int64")
         kept = {name: value for name, value in node.attributes.items() if name != attribute}
-        return replace(node, inputs=(*inputs, *node.inputs[position + 1 :]), attributes=kept)
+        return replace(node, inputs=(node.inputs[0], given, *node.inputs[2:]), attributes=kept)
 
     return function
 
 
-_split_sizes_to_input = _to_input("split", 1)
+_split_sizes_to_input = _to_input("split")
 
 
 def _split(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -374,7 +373,7 @@ _OLD_FORMS: Mapping[str, Normaliser] = {
     "Cast": _old_cast,
     "Concat": lambda node, assembly, opset: replace(node, attributes={"axis": 1, **node.attributes}) if opset < 4 else node,
     "Pad": _old_pad,
-    "Reshape": _to_input("shape", 1),
+    "Reshape": _to_input("shape"),
     "Tile": _old_tile,
     "Upsample": _old_upsample,
 }
@@ -409,11 +408,11 @@ _NORMALISERS: Mapping[str, Normaliser] = {
     "Slice": _slice,
     "Softmax": _softmax,
     "Split": _split,
-    "Squeeze": _to_input("axes", 1),
+    "Squeeze": _to_input("axes"),
     "TopK": _top_k,
     "Transpose": lambda node, assembly, opset: replace(
         node, attributes={"perm": node.integers("perm", tuple(reversed(range(_rank(node, assembly)))))}
     ),
-    "Unsqueeze": _to_input("axes", 1),
+    "Unsqueeze": _to_input("axes"),
     "Upsample": _resize,
 }

@@ -59,9 +59,9 @@ class _Rows(GraphBuilder):
         inner = self.unary("Tanh", self.mul(self.add(x, inner), self.number(0.7978846)))
         return self.mul(self.mul(x, self.number(0.5)), self.add(inner, self.number(1.0)))
 
-    def unit_length(self, x: str, axis: int) -> str:
-        """Divided by its length along an axis, as PyTorch normalises."""
-        length = self.clip(self.op("ReduceL2", [x], {"axes": (axis,), "keepdims": 1})[0], 1e-6, 1e9)
+    def unit_length(self, x: str) -> str:
+        """Divided by its length along the last axis, as PyTorch normalises."""
+        length = self.clip(self.op("ReduceL2", [x], {"axes": (-1,), "keepdims": 1})[0], 1e-6, 1e9)
         return self.div(x, self.op("Expand", [length, self.constant(list(self.shape(x)), dtype="int64")])[0])
 
     def heads(self, x: str) -> str:
@@ -183,7 +183,7 @@ def _self_attention(b: _Rows, x: str, rng: Random) -> str:
     queries, keys, values = (b.heads(part) for part in b.parted(b.linear(x, 3 * channels), rng, 3))
     kind = rng.choice(("cosine", "turned", "biased", "rms"))
     if kind == "cosine":
-        queries, keys = b.unit_length(queries, -1), b.unit_length(keys, -1)
+        queries, keys = b.unit_length(queries), b.unit_length(keys)
     elif kind == "turned":
         queries, keys = _turned(b, queries, rng), _turned(b, keys, rng)
     elif kind == "rms":
@@ -215,7 +215,7 @@ def _channel_attention(b: _Rows, x: str, rng: Random) -> str:
     channels = b.extent(x)[1]
     queries, keys, values = (b.keys(b.heads(part)) for part in b.parted(b.linear(x, 3 * channels), rng, 3))
     if rng.random() < 0.6:
-        queries, keys = b.unit_length(queries, -1), b.unit_length(keys, -1)
+        queries, keys = b.unit_length(queries), b.unit_length(keys)
     scores = b.mul(b.matmul(queries, b.keys(keys)), b.weight((channels // b.head_size, 1, 1)))
     return b.linear(b.joined(b.keys(b.matmul(b.softmax(scores), values))), channels)
 

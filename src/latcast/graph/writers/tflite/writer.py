@@ -232,11 +232,11 @@ class GraphWriter:
             self.hold(name, order, outputs[-1])
         self.model.operators.append(TfliteOperator(builtin, tuple(inputs), tuple(outputs), options, step.names))
 
-    def split_evenly(self, index: int, count: int, axis: int, name: str) -> list[int]:
-        """Split into parts of equal size along a physical axis."""
+    def split_evenly(self, index: int, count: int, name: str) -> list[int]:
+        """Split an image, channels last, into parts of as many channels."""
         tensor = self.model.tensors[index]
-        shape = (*tensor.shape[:axis], tensor.shape[axis] // count, *tensor.shape[axis + 1 :])
-        position = self.constant(np.int32(axis), f"{name}/axis")
+        shape = (*tensor.shape[:3], tensor.shape[3] // count)
+        position = self.constant(np.int32(3), f"{name}/axis")
         outputs = [self.add_activation(f"{name}{part}", shape, tensor.type) for part in range(count)]
         nodes = self._step.names[:1] if self._step is not None else ()
         self.model.operators.append(TfliteOperator("SPLIT", (position, index), tuple(outputs), {"num_splits": count}, nodes))

@@ -134,7 +134,7 @@ def conv_transpose(writer: GraphWriter, step: Step) -> None:
             return
         whole = writer.add("TRANSPOSE_CONV", inputs, (x[0], *made, out[1]), f"{step.output}/full", options, nodes=step.names)
     else:
-        parts = writer.split_evenly(source, groups, 3, f"{step.output}/group")
+        parts = writer.split_evenly(source, groups, f"{step.output}/group")
         shape = (x[0], *made, out[1] // groups)
         pieces = [
             writer.add("TRANSPOSE_CONV", _transposed_inputs(writer, step, part, filters, addend, shape), shape,
