@@ -138,7 +138,7 @@ class _Process:
     def __init__(self, terms: NetworkTerms, kernels_ms: np.ndarray, overhead_ms: float, latency_ms: np.ndarray) -> None:
         from scipy.sparse import csr_matrix
 
-        self.terms, self.kernels_ms, self.overhead_ms = terms, kernels_ms, overhead_ms
+        self.terms, self.overhead_ms = terms, overhead_ms
         self.log_latency = np.log(latency_ms)
         # One column a point: kernels of one point share a factor.
         starts = np.cumsum([0, *(len(kernels.points) for kernels in terms.types)])
