@@ -93,9 +93,9 @@ def _judge(path: Path) -> Verdict:
 
 
 def _serve(paths: TextIO, verdicts: TextIO) -> None:
-    import latcast.platforms
+    from latcast.platforms import load
 
-    latcast.platforms.load(PLATFORM)
+    load(PLATFORM)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for line in paths:
         signal.setitimer(signal.ITIMER_PROF, CPU_S)  # its signal ends the process
