@@ -9,6 +9,7 @@ import pytest
 from latcast.errors import BundleError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
+from latcast.graph.writers.onnx_qdq import quantised_tensors
 from latcast.kernels.layouts import TO_FIRST, TO_FIRST_STRIDED, TO_LAST, LayoutRules
 from latcast.kernels.rules import FusionRules, load_rules, rules_for
 from latcast.kernels.search import find_kernels
@@ -194,6 +195,61 @@ class TestTransposesThatMove:
 
         assert names == ["arithmetic.floating"] * (len(names) - 1) + ["arithmetic"]
         assert len(names) == 3
+
+
+def between_products(b: GraphBuilder) -> str:
+    x = b.linear(b.input((1, 8, 16)), 8)
+    return b.matmul(b.transpose(b.softmax(x), (0, 2, 1)), x)
+
+
+def behind_a_quotient(b: GraphBuilder) -> str:
+    x = b.linear(b.input((1, 8, 16)), 8)
+    return b.matmul(b.softmax(b.div(x, x)), x)
+
+
+def at_the_end(b: GraphBuilder) -> str:
+    return b.softmax(b.linear(b.input((1, 8, 16)), 8))
+
+
+def at_the_beginning(b: GraphBuilder) -> str:
+    return b.linear(b.softmax(b.input((1, 8, 16))), 8)
+
+
+class TestBetweenIntegers:
+    """What is quantised for neighbours alone is computed on integers where all of it is."""
+
+    @pytest.mark.parametrize(
+        ("build", "expected"),
+        [
+            (between_products, "softmax"),
+            (behind_a_quotient, "softmax.floating"),
+            (at_the_end, "softmax.floating"),
+            (at_the_beginning, "softmax.floating"),
+        ],
+    )
+    def test_a_softmax_is_computed_on_integers_between_operators_that_are(
+        self, build: Callable[[GraphBuilder], str], expected: str
+    ) -> None:
+        b = GraphBuilder("attention")
+        graph = b.finish(build(b))
+
+        assert [name for name, _ in described(graph, "Softmax")] == [expected]
+        # The file that is measured quantises what it reads and what it writes, or not both.
+        softmax = next(node for node in graph.nodes if node.op_type == "Softmax")
+        around = {*softmax.inputs, *softmax.outputs}
+        assert (around <= quantised_tensors(graph)) == (expected == "softmax")
+
+    @pytest.mark.parametrize(
+        ("quantised", "expected"), [(True, TO_FIRST), (False, TO_FIRST_STRIDED)], ids=["to a product", "to a softmax"]
+    )
+    def test_only_floats_come_back_by_the_loop_that_writes_with_a_stride(self, quantised: bool, expected: str) -> None:
+        """16 channels of 256 pixels, behind a convolution."""
+        b = GraphBuilder("head")
+        x = b.conv(b.input((1, 3, 16, 16)), 16, 3)
+        graph = b.finish(b.linear(b.flatten(x), 10) if quantised else b.softmax(x, axis=2))
+
+        assert [name for name, _, _ in moved(graph, load_rules("openvino-int8"))] == [TO_LAST, expected]
+        assert [name for name, _, _ in moved(graph)] == [TO_LAST, TO_FIRST_STRIDED]
 
 
 class TestFile:

@@ -370,16 +370,29 @@ class _Blocks(_Walk):
 _WALKS: Mapping[str, type[_Walk]] = {REORDERS: _Reorders, TRANSPOSES: _Transposes, BLOCKS: _Blocks}
 
 
-def with_reorders(graph: Graph, kernels: Sequence[Kernel], found: Layouts, rules: LayoutRules) -> tuple[Kernel, ...]:
+def with_reorders(
+    graph: Graph,
+    kernels: Sequence[Kernel],
+    found: Layouts,
+    rules: LayoutRules,
+    reading_integers: frozenset[str] = frozenset(),
+) -> tuple[Kernel, ...]:
     """Return kernels with the reorders as separate kernels, each before the one that needs it, those of outputs last.
 
     Kernels of ``rules.apart`` are described as they run on images with their channels last.
+
+    Args:
+        graph: The network.
+        kernels: What it falls into.
+        found: Its layouts.
+        rules: Of the runtime.
+        reading_integers: Names of the operators that read integers, which no loop that writes with a stride brings back.
     """
     place = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
     before: dict[int, list[Kernel]] = {}
     for each in found.reorders:
         index = len(kernels) if each.reader is None else place[each.reader]
-        before.setdefault(index, []).append(_kernel(graph, each, rules))
+        before.setdefault(index, []).append(_kernel(graph, each, rules, reading_integers))
     merged: list[Kernel] = []
     for index, kernel in enumerate(kernels):
         merged += before.get(index, ())
@@ -402,7 +415,7 @@ def _on_channels_last(graph: Graph, kernel: Kernel) -> Kernel:
     return replace(kernel, configuration=(outer, reduced, inner, *kernel.configuration[3:]))
 
 
-def _kernel(graph: Graph, found: Reorder, rules: LayoutRules) -> Kernel:
+def _kernel(graph: Graph, found: Reorder, rules: LayoutRules, reading_integers: frozenset[str]) -> Kernel:
     shape = graph.shape(found.tensor)
     channels, pixels = shape[1], prod(shape[2:])
     least, most, elements = rules.strided
@@ -411,7 +424,7 @@ def _kernel(graph: Graph, found: Reorder, rules: LayoutRules) -> Kernel:
         name = TO_BLOCKS if found.channels_last else FROM_BLOCKS
     elif not found.channels_last:
         strided = least <= channels <= most and prod(shape) >= elements * channels
-        name = TO_FIRST_STRIDED if strided else TO_FIRST
+        name = TO_FIRST_STRIDED if strided and found.reader not in reading_integers else TO_FIRST
     sides = (pixels, channels) if found.channels_last else (channels, pixels)
     reader = found.reader or graph.producers[found.tensor].name
     return Kernel(name, (prod(shape), *sides, 1, 0, 0, 0), reader, (), ("Reorder",))

@@ -28,8 +28,9 @@ from latcast.reading import check_schema, read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry
 
-RULES_SCHEMA = 3
-"""Raised with every change of what may be written: 2 has ``chains``, ``once`` and ``extends``; 3 has ``stages`` and blocks."""
+RULES_SCHEMA = 4
+"""Raised with every change of what may be written: 2 has ``chains``, ``once`` and ``extends``; 3 has ``stages`` and blocks;
+4 has ``between_integers``."""
 
 ANY_CLASS = "*"
 """First class of a pair that matches any class."""
@@ -44,14 +45,18 @@ class QuantisationRules:
 
     Attributes:
         on_integers: Classes of those operators.
-        converted: Kernel types of which some run on integers and others, which take longer, between conversions.
+        converted: Kernel types of which some run on integers and others between conversions.
+        between_integers: Classes of operators that are computed on integers where what they read and what they write are
+            integers for others, and in floats elsewhere.
     """
 
     on_integers: frozenset[str]
     converted: frozenset[str] = frozenset()
+    between_integers: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
-        return {"on_integers": sorted(self.on_integers), "converted": sorted(self.converted)}
+        between = {"between_integers": sorted(self.between_integers)} if self.between_integers else {}
+        return {"on_integers": sorted(self.on_integers), "converted": sorted(self.converted), **between}
 
     @classmethod
     def from_json(cls, data: Any, source: str) -> QuantisationRules:
@@ -61,9 +66,10 @@ class QuantisationRules:
             BundleError: Something else was found.
         """
         try:
-            if unknown := sorted(set(data) - {"on_integers", "converted"}):
+            if unknown := sorted(set(data) - {each.name for each in fields(cls)}):
                 raise ValueError(f"unknown field {unknown[0]}")
-            return cls(*(frozenset(map(str, data[name])) for name in ("on_integers", "converted")))
+            found = {"between_integers": (), **data}
+            return cls(**{each.name: frozenset(map(str, found[each.name])) for each in fields(cls)})
         except (KeyError, TypeError, ValueError) as problem:
             raise BundleError(
                 f"{source}: 'quantisation' needs a list 'on_integers' of operator classes, a list 'converted' of kernel types: "

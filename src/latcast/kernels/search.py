@@ -16,6 +16,7 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
+from latcast.graph.moves import with_moved, with_movers
 from latcast.kernels.blocks import Unit, images_in_blocks
 from latcast.kernels.kernel import LINEAR_OF_IMAGES, OF_IMAGES, Configuration, Kernel, operator_class
 from latcast.kernels.layouts import layout_class, layouts, with_reorders
@@ -242,12 +243,14 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     classes = operator_classes(graph, rules)
     search = _Search(graph, rules, classes)
     kernels = tuple(_kernel(graph, rules, group) for group in search.run())
+    quantisation = rules.quantisation
     if rules.layouts is not None:
-        on_integers = rules.quantisation.on_integers if rules.quantisation else frozenset[str]()
+        on_integers = quantisation.on_integers if quantisation else frozenset[str]()
         found = layouts(graph, kernels, classes, rules.layouts, on_integers, search.blocked)
-        kernels = with_reorders(graph, kernels, found, rules.layouts)
-    if rules.quantisation is not None:
-        kernels = with_conversions(graph, kernels, classes, rules.quantisation)
+        readers = with_movers(graph, quantised_nodes(graph, classes, quantisation)) if quantisation else frozenset[str]()
+        kernels = with_reorders(graph, kernels, found, rules.layouts, readers)
+    if quantisation is not None:
+        kernels = with_conversions(graph, kernels, classes, quantisation)
     if not rules.selection:
         return kernels
     selection = selection_of(rules.selection)
@@ -339,8 +342,16 @@ class SingleKernels:
         return self._found[key]
 
 
+def quantised_nodes(graph: Graph, classes: Mapping[str, str], rules: QuantisationRules) -> list[Node]:
+    """Return products and the operators that the rules compute on integers, whatever stands beside them."""
+    # No operator inside a GELU is quantised.
+    floating = {node.name for idiom in choose_idioms(graph, ("gelu",)) for node in idiom.nodes}
+    computed = HEAVY | rules.on_integers
+    return [node for node in graph.nodes if classes[node.name] in computed and node.name not in floating]
+
+
 FLOATING = "floating"
-"""Variant of a kernel type: between a conversion from integers and one back."""
+"""Variant of a kernel type: in floats, between conversions where its neighbours work on integers."""
 
 
 def with_conversions(
@@ -354,11 +365,15 @@ def with_conversions(
         classes: Its operators' names to their classes.
         rules: Of the runtime.
     """
-    # No operator inside a GELU is quantised.
-    floating = {node.name for idiom in choose_idioms(graph, ("gelu",)) for node in idiom.nodes}
+    quantised = quantised_nodes(graph, classes, rules)
+    integers = with_moved(graph, (tensor for node in quantised for tensor in (*node.inputs, *node.outputs)))
+    on_integers = {node.name for node in quantised} | {
+        node.name
+        for node in graph.nodes
+        if classes[node.name] in rules.between_integers and integers.issuperset((*node.inputs, *node.outputs))
+    }
 
     def as_run(kernel: Kernel) -> Kernel:
-        on_integers = kernel.name not in floating and classes[kernel.name] in rules.on_integers
-        return kernel if on_integers else replace(kernel, kernel_type=f"{kernel.kernel_type}.{FLOATING}")
+        return kernel if kernel.name in on_integers else replace(kernel, kernel_type=f"{kernel.kernel_type}.{FLOATING}")
 
     return tuple(as_run(kernel) if kernel.kernel_type in rules.converted else kernel for kernel in kernels)

@@ -16,6 +16,7 @@ import numpy as np
 
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
+from latcast.graph.moves import SAME_SCALE_OPERATORS, with_moved
 from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.passes.rewire import resolved
 from latcast.graph.writers.folding import fold_batch_norms
@@ -28,11 +29,6 @@ INTEGER_OPERATORS = _MATRIX_OPERATORS | {
     "Add", "Mul", "Concat", "AveragePool", "GlobalAveragePool", "Sigmoid", "LeakyRelu",
 }  # fmt: skip
 """Operators computed on integers, each with its own output scale."""
-
-_MOVERS = names_of(row for row in operators() if row.passes or row.kind in (Kind.VIEW, Kind.MOVEMENT)) - {"Concat"}
-
-SAME_SCALE_OPERATORS = _MOVERS | {"Resize", "MaxPool", "GlobalMaxPool"}
-"""Operators that move or select values: the scale of the input holds for the outputs."""
 
 ACTIVATIONS = names_of(row for row in operators() if row.activation)
 
@@ -114,12 +110,7 @@ def quantised_tensors(graph: Graph, style: QuantisationStyle = OPERATOR_STYLE) -
         if style.quantises_outputs:
             chosen.update(node.outputs)
     if style.quantises_moved:
-        for nodes in (graph.nodes, tuple(reversed(graph.nodes))):
-            for node in nodes:
-                if node.op_type in SAME_SCALE_OPERATORS | style.fused_activations:
-                    around = {*graph.activation_inputs(node)[:1], *node.outputs}
-                    if around & chosen:
-                        chosen |= around
+        chosen = with_moved(graph, chosen, SAME_SCALE_OPERATORS | style.fused_activations)
     else:
         chosen = {_before_moves(graph, name) for name in chosen}
     for node in graph.nodes:

@@ -280,6 +280,7 @@ SOFTMAX = add_kernel_type(
         softmax_class, softmax_features, build_softmax, added=("inner",),
     )
 )  # fmt: skip
+add_kernel_variant(SOFTMAX, "floating")
 LAYER_NORM = add_kernel_type(
     KernelType(
         "layer_norm", ("rows", "columns"),
