@@ -10,7 +10,6 @@ import numpy as np
 
 from latcast.devices.device_model import (
     KINDS,
-    TEMPER,
     Arbitration,
     DescribedNetworks,
     DeviceModel,
@@ -211,13 +210,14 @@ def try_fold(
 
 
 OTHER_KINDS = 0.15
-"""Weight of trials on other kinds of units when those of one kind are learned from, and less where they are more than its own."""
+"""Weight of trials on other kinds of units when widths of one kind are learned, and less where they are more than its own."""
 
 MOST_ERROR = 3.0
 """Relative error from which on a network that is farther off costs no more."""
 
-LOGIT_RIDGE = 5e-4
-"""Cost of a logarithmic weight's distance from that of the others."""
+USUAL_TEMPER, CHIP_RIDGE = 0.1, 0.1
+"""The temper before anything is learned; and the cost of a logarithm's distance, from that of the other members' weights or from
+what is learned of all kinds of units, beside the mean error of one chip."""
 
 MOST_TESTED = 25
 """Networks of a trial that weights are learned from."""
@@ -236,74 +236,118 @@ def learn_arbitration(tried: Sequence[MemberForecasts], counts: Sequence[int] = 
     Weights, and how much the measured networks' evidence counts beside them, minimise the mixture's mean relative error on
     networks held out, every chip alike; factors are those with which 90 % lies inside, whatever is held out, each case alone.
     """
-    found: dict[str, tuple[Arbitration, ...]] = {}
+    found: dict[str, tuple[Arbitration, ...]] = dict.fromkeys(KINDS, ())
     logs = np.log(np.array(counts) + 0.5)
     measured = {len(each.trial.measured) for each in tried}
     nearest = {number: counts[int(np.abs(np.log(number + 0.5) - logs).argmin())] for number in measured}
-    for kind in KINDS:
-        listed = []
-        for count in counts:
-            own = [each for each in tried if nearest[len(each.trial.measured)] == count]
-            ran = [each for each in own if each.trial.held_out == NOTHING]
-            unseen = [each for each in own if each.trial.held_out != NOTHING]
-            if own:
-                # Where one of the two was not tried, the other is the nearest to it.
-                listed.append(Arbitration(count, _weighing(unseen or ran, kind), _weighing(ran or unseen, kind)))
-        found[kind] = tuple(listed)
+    for count in counts:
+        own = [each for each in tried if nearest[len(each.trial.measured)] == count]
+        ran = [each for each in own if each.trial.held_out == NOTHING]
+        unseen = [each for each in own if each.trial.held_out != NOTHING]
+        if own:
+            # Where one of the two was not tried, the other is the nearest to it.
+            new, known = _weighings(unseen or ran), _weighings(ran or unseen)
+            for kind in KINDS:
+                found[kind] += (Arbitration(count, new[kind], known[kind]),)
     return found
 
 
-def _weighing(tried: Sequence[MemberForecasts], kind: str) -> Weighing:
-    from scipy.optimize import minimize
-
-    names = sorted({name for one in tried for name in one.names})
-    place = {name: index for index, name in enumerate(names)}
+def _weighings(tried: Sequence[MemberForecasts]) -> dict[str, Weighing]:
+    """Return the weighing by kind of unit: what is best for all kinds alike, changed as far as the chips of one ask for it."""
+    errors = _Errors.of(tried)
     # Each chip, and each kind of what is held out, has the same influence.
     keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
     count = Counter(keys)
     trial_weights = 1 / np.array([count[key] for key in keys])
-    other = np.array([each.trial.platform.kind != kind for each in tried])
-    if other.any():
-        trial_weights[other] *= OTHER_KINDS * min(1.0, (trial_weights[~other].sum() or np.inf) / trial_weights[other].sum())
-    scores = np.full((len(tried), len(names)), -np.inf)
-    errors, trial_of, shares = [], [], []
-    for row, one in enumerate(tried):
-        columns = [place[name] for name in one.names]
-        # A member that a trial does not have, such as that of the same chip, takes no part in it.
-        scores[row, columns] = one.scores - one.scores.max()
-        kept = slice(0, MOST_TESTED)
-        error = np.zeros((len(one.trial.log_ms[kept]), len(names)))
-        error[:, columns] = (one.log_ms[:, kept] - one.trial.log_ms[kept]).T
-        errors.append(error)
-        trial_of += [row] * len(error)
-        shares += [trial_weights[row] / len(error)] * len(error)
-    error, trial, share = np.concatenate(errors), np.array(trial_of), np.array(shares) / trial_weights.sum()
-    absent = np.isneginf(scores)
-    finite = np.where(absent, 0.0, scores)
+    chip_of, kind_of = (np.array(column) for column in list(zip(*keys, strict=True))[:2])
+    own = {kind: np.where(kind_of == kind, trial_weights, 0.0) for kind in KINDS if kind in kind_of}
+    start = np.append(np.zeros(len(errors.names)), np.log(USUAL_TEMPER))
+    alike = sum((weights / weights.sum() for weights in own.values()), np.zeros(len(tried)))
+    common = errors.minimum(alike, start, CHIP_RIDGE / len(set(chip_of)))
+    found = {}
+    for kind in KINDS:
+        best = common
+        if kind in own:
+            best = errors.minimum(own[kind], common, CHIP_RIDGE / len(set(chip_of[kind_of == kind])))
+        prior = np.exp(best[:-1] - best[:-1].max())
+        learned = {name: float(weight) for name, weight in zip(errors.names, prior / prior.sum(), strict=True)}
+        weighing = Weighing(learned, float(np.exp(best[-1])), 1.0, 1.0)
+        widths = trial_weights.copy()
+        other = kind_of != kind
+        if other.any():
+            widths[other] *= OTHER_KINDS * min(1.0, (widths[~other].sum() or np.inf) / widths[other].sum())
+        found[kind] = Weighing(*weighing[:2], *_factors(tried, widths, weighing))
+    return found
 
-    def cost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        logits, temper = parameters[:-1], np.exp(parameters[-1])
-        power = np.where(absent, -np.inf, logits + temper * finite)
-        weights = np.exp(power - power.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        spread = weights[trial]
-        mean = (spread * error).sum(axis=1)
-        grown = np.exp(np.minimum(mean, 5.0))
-        missed = np.abs(grown - 1)
-        slope = np.where(missed < MOST_ERROR, np.sign(mean) * grown, 0.0) * share
-        by_logit = spread * (error - mean[:, None]) * slope[:, None]
-        away = logits - logits.mean()
-        gradient = np.append(by_logit.sum(axis=0) + 2 * LOGIT_RIDGE * away, temper * (by_logit * finite[trial]).sum())
-        gradient[-1] += 2 * LOGIT_RIDGE * (parameters[-1] - np.log(TEMPER))
-        ridge = LOGIT_RIDGE * float((away**2).sum() + (parameters[-1] - np.log(TEMPER)) ** 2)
-        return float((np.minimum(missed, MOST_ERROR) * share).sum()) + ridge, gradient
 
-    start = np.append(np.zeros(len(names)), np.log(TEMPER))
-    best = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[(-6, 6)] * len(names) + [(-4, 1)]).x
-    prior = np.exp(best[:-1] - best[:-1].max())
-    learned = {name: float(weight) for name, weight in zip(names, prior / prior.sum(), strict=True)}
-    found_weighing = Weighing(learned, float(np.exp(best[-1])), 1.0, 1.0)
-    return Weighing(*found_weighing[:2], *_factors(tried, trial_weights, found_weighing))
+@dataclass(frozen=True)
+class _Errors:
+    """Errors of members on the tested networks of trials.
+
+    Attributes:
+        names: Of the members.
+        error: (networks, members) logarithm of forecast over measured; 0 where a trial does not have the member.
+        trial: (networks,) row of its trial.
+        share: (networks,) part of its trial.
+        scores: (trials, members) evidence beside the best member's; -inf where a trial lacks one, such as the same chip's.
+    """
+
+    names: tuple[str, ...]
+    error: np.ndarray
+    trial: np.ndarray
+    share: np.ndarray
+    scores: np.ndarray
+
+    @classmethod
+    def of(cls, tried: Sequence[MemberForecasts]) -> _Errors:
+        names = sorted({name for one in tried for name in one.names})
+        scores = np.full((len(tried), len(names)), -np.inf)
+        errors = []
+        for row, one in enumerate(tried):
+            columns = [names.index(name) for name in one.names]
+            scores[row, columns] = one.scores - one.scores.max()
+            error = np.zeros((len(one.trial.log_ms), len(names)))
+            error[:, columns] = (one.log_ms - one.trial.log_ms).T
+            errors.append(error[:MOST_TESTED])
+        size = np.array([len(error) for error in errors])
+        trial = np.repeat(np.arange(len(tried)), size)
+        return cls(tuple(names), np.concatenate(errors), trial, (1 / size)[trial], scores)
+
+    def minimum(self, trial_weights: np.ndarray, start: np.ndarray, ridge: float) -> np.ndarray:
+        """Find the logarithms of weights and of the temper, (members + 1,), of least mean relative error.
+
+        Args:
+            trial_weights: (trials,) influence of each.
+            start: (members + 1,) where to begin, from which distances cost.
+            ridge: Cost of these.
+        """
+        from scipy.optimize import minimize
+
+        used = trial_weights[self.trial] > 0
+        error, trial = self.error[used], self.trial[used]
+        share = (trial_weights[self.trial] * self.share)[used]
+        share /= share.sum()
+        absent = np.isneginf(self.scores)
+        finite = np.where(absent, 0.0, self.scores)
+
+        def cost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+            temper = np.exp(parameters[-1])
+            power = np.where(absent, -np.inf, parameters[:-1] + temper * finite)
+            weights = np.exp(power - power.max(axis=1, keepdims=True))
+            weights /= weights.sum(axis=1, keepdims=True)
+            spread = weights[trial]
+            mean = (spread * error).sum(axis=1)
+            grown = np.exp(np.minimum(mean, 5.0))
+            missed = np.abs(grown - 1)
+            slope = np.where(missed < MOST_ERROR, np.sign(mean) * grown, 0.0) * share
+            by_logit = spread * (error - mean[:, None]) * slope[:, None]
+            away = parameters - start
+            away[:-1] -= away[:-1].mean()
+            gradient = np.append(by_logit.sum(axis=0), temper * (by_logit * finite[trial]).sum()) + 2 * ridge * away
+            return float((np.minimum(missed, MOST_ERROR) * share).sum() + ridge * (away**2).sum()), gradient
+
+        bounds = [(-6, 6)] * len(self.names) + [(-4, 1)]
+        return np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def mixed(one: MemberForecasts, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:

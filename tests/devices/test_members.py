@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from latcast.devices.members import (
     with_stated_prices,
 )
 from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
-from latcast.predictors.platform_posterior import linearised
+from latcast.predictors.platform_posterior import linearised, posterior
 from latcast.records import Platform
 from tests.devices.made_up_devices import features, fitted, platforms
 
@@ -153,6 +155,46 @@ def test_linear_layers_have_the_price_of_convolutions_unless_the_runtime_has_cod
             for each in (alike, apart)
         )
         assert same < 0.01 < own
+
+
+@pytest.mark.parametrize(
+    ("term", "like"),
+    [("flops matmul", "flops linear"), ("moved matmul", "moved conv"), ("moved normalisation", "moved elementwise")],
+)
+def test_work_that_few_networks_have_much_of_has_the_price_of_what_it_is_like(model: DeviceModel, term: str, like: str) -> None:
+    observed = model.described(features()).rows(np.zeros(0, dtype=int)).observed(model.kinds["cpu"], np.zeros(0))
+    place, other = TERM_NAMES.index(term), TERM_NAMES.index(like)
+
+    for make in MEMBERS.values():
+        found = make(model, "cpu", COVARIATES, observed, "chip1")
+        assert found is not None
+        apart = np.eye(len(found.mean))[place] - np.eye(len(found.mean))[other]
+        assert apart @ found.mean == pytest.approx(0.0)
+        assert apart @ found.covariance @ apart == pytest.approx(0.3**2)
+
+    # NPUs have units of their own for these, whose prices are learned.
+    of_npu = {INTERCEPT: 1.0, "kind npu": 1.0, "runtime qairt": 1.0}
+    for kind, each, learned in (("cpu", COVARIATES, False), ("npu", of_npu, True)):
+        same = model.prior(kind, each).covariance[place, place] == model.kinds[kind].covariance[place, place]
+        assert bool(same) == learned
+
+
+def test_what_few_networks_with_a_little_of_a_kind_of_work_are_slow_in_is_not_its_price(model: DeviceModel) -> None:
+    described = model.described(features())
+    product, share = TERM_NAMES.index("flops matmul"), 0.01
+    terms = described.terms.copy()
+    terms[:, product] = 0.0
+    terms[:3, product] = share * terms[:3].sum(axis=1)
+    seen = replace(described, terms=terms)
+    prior = model.prior("cpu", COVARIATES)
+    log_ms = linearised(prior.mean, seen.terms, seen.basis)[0]
+    log_ms[:3] += np.log(1.5)
+
+    found = posterior(prior, seen.observed(model.kinds["cpu"], log_ms)).mean[product] - prior.mean[product]
+
+    # At a share of 1 %, half as long again would be e^3.9 times the price.
+    assert np.log(1 + 0.5 / share) == pytest.approx(3.9, abs=0.05)
+    assert found < 1.0
 
 
 @pytest.mark.parametrize(

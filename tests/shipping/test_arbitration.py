@@ -67,7 +67,7 @@ def test_many_chips_of_another_kind_of_unit_do_not_outvote_a_few_of_the_own() ->
     thirty = tried(NEW_NETWORKS, (0.7, 0.0), 2)
     (given,) = learn_arbitration([*few, *thirty])["npu"]
 
-    assert given.new.weights["right"] > 0.8
+    assert given.new.weights["right"] > 0.5
 
 
 def test_ninety_percent_of_networks_lie_inside_what_was_learned() -> None:

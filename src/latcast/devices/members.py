@@ -104,12 +104,12 @@ _SAME_BASE = (BASE_TERMS[:, None] == BASE_TERMS[None]).astype(float)
 
 
 class Stated(NamedTuple):
-    """The price of a FLOP of a group of kernels under a runtime, before anything was measured.
+    """The price of a term under a runtime, before anything was measured.
 
     Attributes:
-        log_price: Logarithm of it over the price of the group that it is like; over that of ``TERM_UNITS`` where it is ``own``.
+        log_price: Logarithm of it over the price of the term that it is like; over that of ``TERM_UNITS`` where it is ``own``.
         deviation: Standard deviation of that.
-        own: Whether it does not follow the other group's: the runtime has code of its own.
+        own: Whether it does not follow the other's: the runtime has code of its own.
         one_thread: Whether one thread computes it, whatever the platform's number of threads.
     """
 
@@ -119,13 +119,16 @@ class Stated(NamedTuple):
     one_thread: bool = False
 
     def log_over(self, followed: float, covariates: Mapping[str, float]) -> float:
-        """Return the logarithm of the price on a platform where that of the group that it is like is ``followed``."""
+        """Return the logarithm of the price on a platform where that of the term that it is like is ``followed``."""
         serial = math.log(2) * covariates.get("cpu threads", 0.0) if self.one_thread else 0.0
         return self.log_price + serial + (0.0 if self.own else followed)
 
 
-PRICED_AS: Mapping[str, str] = {**ALIKE, "grouped": "conv 3x3", "matmul": "linear"}
-"""Groups of kernels to those that their price follows."""
+PRICED_AS: Mapping[str, str] = {
+    **{f"flops {group}": f"flops {like}" for group, like in ALIKE.items()}, "flops grouped": "flops conv 3x3",
+    "flops matmul": "flops linear", "moved matmul": "moved conv", "moved normalisation": "moved elementwise",
+}  # fmt: skip
+"""Terms to those that their price follows."""
 
 _GROUP_BY_GROUP = {
     "runtime tflite, precision cpu int8": Stated(3.4, 0.6, one_thread=True),
@@ -133,51 +136,57 @@ _GROUP_BY_GROUP = {
 }  # fmt: skip
 
 STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
-    "linear": {"runtime ncnn": None},
-    "volume": {
+    "flops linear": {"runtime ncnn": None},
+    "flops volume": {
         "runtime qairt": Stated(0.4, 0.3), "runtime onnxruntime": Stated(0.4, 0.3), "runtime openvino": Stated(0.0, 0.3),
         "runtime pytorch": Stated(1.6, 0.5), "runtime tflite qairt": Stated(-3.5, 0.5, own=True),
     },
-    "grouped": {**_GROUP_BY_GROUP, "runtime pytorch": Stated(0.2, 0.6), "runtime tflite, kind gpu": Stated(1.1, 0.3)},
-    "grouped wide": _GROUP_BY_GROUP,
-    "depthwise kxk": {"npu npu=drp-ai": Stated(2.0, 2.5)},
-    "matmul": {"runtime tflite ethos-u": Stated(2.3, 1.0, own=True)},
+    "flops grouped": {**_GROUP_BY_GROUP, "runtime pytorch": Stated(0.2, 0.6), "runtime tflite, kind gpu": Stated(1.1, 0.3)},
+    "flops grouped wide": _GROUP_BY_GROUP,
+    "flops depthwise kxk": {"npu npu=drp-ai": Stated(2.0, 2.5)},
+    "flops matmul": {"runtime tflite ethos-u": Stated(2.3, 1.0, own=True), "kind npu": None},
+    "moved matmul": {"kind npu": None},
+    "moved normalisation": {"kind npu": None},
 }  # fmt: skip
-"""Group of :data:`PRICED_AS` to beginnings of covariates, all of which a platform has, and the price there; None where that is
+"""Term of :data:`PRICED_AS` to beginnings of covariates, all of which a platform has, and the price there; None where that is
 learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
 NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes.
 TFLite's loop over groups on CPUs runs in one thread and takes 16 times as long a FLOP as dense convolutions do there, in int8 30
 times (84 platforms of six phones), on GPUs three times as long (six phones); PyTorch's code is that of dense ones. Renesas's
 DRP-AI leaves these to a CPU, 0.4 to 1.7 ns a FLOP on three chips, and depthwise ones of 5x5 on the two older ones. Vela leaves
-products of two activations to the CPU beside an Ethos-U: about 1 ns a FLOP (one network on one chip)."""
+products of two activations to the CPU beside an Ethos-U: about 1 ns a FLOP (one network on one chip). Other NPUs have units of
+their own for products and for normalisations."""
 
 STATED_ELSEWHERE: Mapping[str, Stated | None] = {
-    "linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0), "grouped": None, "grouped wide": Stated(0.0, 0.03),
-    "depthwise kxk": Stated(0.0, 0.03), "matmul": None,
+    "flops linear": Stated(0.0, 0.03), "flops volume": Stated(0.7, 1.0), "flops grouped": None,
+    "flops grouped wide": Stated(0.0, 0.03), "flops depthwise kxk": Stated(0.0, 0.03), "flops matmul": Stated(0.0, 0.3),
+    "moved matmul": Stated(0.0, 0.3), "moved normalisation": Stated(0.0, 0.3),
 }  # fmt: skip
-"""The same of runtimes that are not named there: of volumes, few have code as good as for images, and some emulate them."""
+"""The same of runtimes that are not named there. Of volumes, few have code as good as for images, and some emulate them. Products
+of activations, and normalisations, are a few percent of most networks' work: a free price explains whatever else these are slow
+in, and is e^3 to e^5 too high for a transformer."""
 
 
 def stated_prices(covariates: Mapping[str, float]) -> tuple[Stated | None, ...]:
-    """Return what is stated of each group of :data:`PRICED_AS` under a platform's runtime."""
+    """Return what is stated of each term of :data:`PRICED_AS` under a platform's runtime."""
 
     def holds(beginnings: str) -> bool:
         return all(any(name.startswith(each) for name in covariates) for each in beginnings.split(", "))
 
-    def stated(group: str) -> Stated | None:
-        named = (found for beginnings, found in STATED_UNDER[group].items() if holds(beginnings))
-        return next(named, STATED_ELSEWHERE[group])
+    def stated(term: str) -> Stated | None:
+        named = (found for beginnings, found in STATED_UNDER[term].items() if holds(beginnings))
+        return next(named, STATED_ELSEWHERE[term])
 
-    return tuple(stated(group) for group in PRICED_AS)
+    return tuple(stated(term) for term in PRICED_AS)
 
 
 def priced_alike(prior: Prior, covariates: Mapping[str, float]) -> Prior:
-    """Give groups of kernels the prices of those that they are like, as far as the runtime does."""
+    """Give terms the prices of those that they are like, as far as the runtime does."""
     mean, covariance = prior.mean.copy(), prior.covariance.copy()
-    for (group, like), stated in zip(PRICED_AS.items(), stated_prices(covariates), strict=True):
+    for (term, like), stated in zip(PRICED_AS.items(), stated_prices(covariates), strict=True):
         if stated is None:
             continue
-        place, other = TERM_NAMES.index(f"flops {group}"), TERM_NAMES.index(f"flops {like}")
+        place, other = TERM_NAMES.index(term), TERM_NAMES.index(like)
         follows = 0.0 if stated.own else 1.0
         mean[place] = stated.log_over(mean[other], covariates)
         covariance[place] = follows * covariance[other]
@@ -197,20 +206,20 @@ def priced_as(
         instead_of: What is stated of its own: prices of which the same is stated stay.
     """
     found = state
-    for (group, like), here, there in zip(PRICED_AS.items(), stated, instead_of, strict=True):
+    for (term, like), here, there in zip(PRICED_AS.items(), stated, instead_of, strict=True):
         if here is not None and here != there:
             found = found.copy() if found is state else found
-            followed = float(state[TERM_NAMES.index(f"flops {like}")])
-            found[TERM_NAMES.index(f"flops {group}")] = here.log_over(followed, covariates)
+            followed = float(state[TERM_NAMES.index(like)])
+            found[TERM_NAMES.index(term)] = here.log_over(followed, covariates)
     return found
 
 
 def stated_variance(stated: Sequence[Stated | None]) -> np.ndarray:
     """Return the variances of the prices that are stated of a runtime, (terms,); 0 of others."""
     found = np.zeros(TERM_COUNT)
-    for group, each in zip(PRICED_AS, stated, strict=True):
+    for term, each in zip(PRICED_AS, stated, strict=True):
         if each is not None:
-            found[TERM_NAMES.index(f"flops {group}")] = each.deviation**2
+            found[TERM_NAMES.index(term)] = each.deviation**2
     return found
 
 
@@ -228,7 +237,7 @@ def with_stated_prices(found: Candidate, covariates: Mapping[str, float], terms:
         terms: (measured networks, terms).
     """
     half = terms[:, BASE_TERMS == 0].sum(axis=1) / 2
-    fitted = [(terms[:, TERM_NAMES.index(f"flops {group}")] > half).any() for group in PRICED_AS]
+    fitted = [(terms[:, TERM_NAMES.index(term)] > half).any() for term in PRICED_AS]
     open_prices = [None if known else each for known, each in zip(fitted, stated_prices(covariates), strict=True)]
     covariance = on_diagonal(stated_variance(open_prices), len(found.mean))
     mean = priced_as(found.mean, covariates, open_prices, [None] * len(open_prices))
