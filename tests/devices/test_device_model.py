@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, KnownPlatform, Weighing
+from latcast.devices.device_model import HARDLY_APART, INTERCEPT, TERM_COUNT, Arbitration, KnownPlatform, Weighing
+from latcast.predictors.network_memory import WEIGHTS
 from shipping.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
@@ -167,6 +168,23 @@ def test_a_network_is_known_where_one_platform_alone_ran_it(ran_by: int) -> None
     memory = model.memory("cpu", NEW.covariates)
 
     assert memory.known(*memory.nearest(features().place[-2:])).tolist() == [1.0, float(ran_by)]
+
+
+@pytest.mark.parametrize(("apart", "known"), [(0.5, 1.0), (1.5, 0.0)])
+def test_a_network_is_known_where_one_that_hardly_differs_was_run(apart: float, known: float) -> None:
+    """No platform ran the last network, which is now beside the first one, and has other weights."""
+    places = features().place.copy()
+    places[-1] = places[0]
+    places[-1, :2] += np.array([apart * HARDLY_APART, 0.0])
+    places[-1, WEIGHTS] += 0.7
+    never_last = [replace(each, networks=each.networks[:-1], log_ms=each.log_ms[:-1]) for each in fitted().platforms]
+    offsets = np.where(np.arange(20) == 0, 0.2, 0.0)
+    model = replace(fitted(), platforms=tuple(never_last), known_places=places, known_offsets={"cpu": offsets})
+
+    memory = model.memory("cpu", NEW.covariates)
+
+    assert memory.known(*memory.nearest(places[-1:])) == pytest.approx(known)
+    assert memory.recalled(places[-1:])[0] == pytest.approx(0.2 * known)
 
 
 @pytest.mark.parametrize(("design", "known"), [("hexagon", 1.0), ("hailo", 0.0)])

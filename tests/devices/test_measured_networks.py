@@ -179,6 +179,8 @@ class TestTables:
             ("s24/qairt-2.42/npu+qnn_dlc/int8", "efficientnet_b4", "aihub"),
             ("s24/qnn-2.42/npu/int8", "mobile_vit", "aihub"),
             ("s24/tflite-2.17/npu+qairt-2.42/int8", "mobile_vit", "aihub"),
+            ("galaxy-s24-ultra/tflite-2.17/npu/int8", "mobile_vit", "aihub"),
+            ("iphone-15/tflite-2.17/npu/int8", "resnet34", "resnet"),
             ("s24/qairt-2.42/npu/int8", "resnet34", "resnet"),
             ("hailo-8/hailo-unstated/npu/int8", "repvgg_a1", "hailo"),
         ],

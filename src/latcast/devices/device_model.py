@@ -31,7 +31,7 @@ from latcast.devices.members import (
 )
 from latcast.predictors.device_forecast import DeviceForecast, Member, PlacedNetworks
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
-from latcast.predictors.network_memory import NO_MEMORY, NetworkMemory
+from latcast.predictors.network_memory import NO_MEMORY, NetworkMemory, squares_apart
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.records import Reference
@@ -42,6 +42,9 @@ KINDS = ("cpu", "gpu", "npu")
 
 LEAST_WEIGHT = 0.005
 """Members below it are left out of a forecast."""
+
+HARDLY_APART = 0.03
+"""Distance of two networks' places within which they are one: a MobileNetV3 for three classes and one for a thousand are."""
 
 INTERCEPT = "any platform"
 
@@ -196,9 +199,14 @@ class DeviceModel:
 
     @cached_property
     def same_network(self) -> np.ndarray:
-        """(known networks,) the first of those with the same kernels: one network, by whatever names."""
-        _, first, group = np.unique(np.round(self.known_places, 3), axis=0, return_index=True, return_inverse=True)
-        return np.asarray(first[group.reshape(-1)])
+        """(known networks,) the first of those that hardly differ: one network, by whatever names and for whatever classes."""
+        count = len(self.known_places)
+        square = squares_apart(self.known_places, self.known_places) if count else np.zeros((0, 0))
+        first = np.full(count, -1)
+        for row in range(count):
+            if first[row] < 0:
+                first[(square[row] < HARDLY_APART**2) & (first < 0)] = row
+        return first
 
     def described(self, networks: NetworkFeatures) -> DescribedNetworks:
         """Place networks on the basis."""
@@ -210,6 +218,8 @@ class DeviceModel:
             return NO_MEMORY
         special = self.known_offsets.get(group_of(kind, covariates))
         offsets = self.known_offsets[kind] if special is None else self.known_offsets[kind] + special
+        of_same = np.bincount(self.same_network, offsets) / np.maximum(np.bincount(self.same_network, offsets != 0), 1)
+        offsets = np.where(offsets != 0, offsets, of_same[self.same_network])
         ran = self.ran_by_design.get((kind, design_of(covariates)), np.zeros(len(self.known_places), dtype=bool))
         return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0), ran)
 

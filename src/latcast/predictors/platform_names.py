@@ -173,8 +173,14 @@ COLLECTIONS: Mapping[str, str] = {"ncnn": "ncnn_benchmark", "qairt": "aihub", "h
 
 
 def collection_of(platform: Platform) -> str:
-    """Return the collection whose networks are meant by their names where a platform was measured; empty where it has none."""
-    runtimes = (platform.runtime, *(part.partition("-")[0] for part in platform.unit.split("+")[1:]))
+    """Return the collection whose networks are meant by their names where a platform was measured; empty where it has none.
+
+    All runtimes reach Qualcomm's NPUs by QAIRT.
+    """
+    runtimes = [platform.runtime, *(part.partition("-")[0] for part in platform.unit.split("+")[1:])]
+    chip = chip_of(platform.device, "", "npu") if Unit.parse(platform.unit).kind == "npu" else None
+    if chip is not None and chip.vendor == "Qualcomm":
+        runtimes.append("qairt")
     return next((COLLECTIONS[name] for name in map(usual_runtime, runtimes) if name in COLLECTIONS), "")
 
 
