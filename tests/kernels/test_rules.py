@@ -210,11 +210,11 @@ def test_core_sets_are_processors_and_qualifiers_do_not_count(unit: str, kind: s
         ("local/openvino-2026.4/cpu1+avx512/fp32", "openvino-cpu-fp32", "openvino"),
         ("local/openvino-2026.4/cpu1+avx2/fp32", "openvino-cpu-avx2-fp32", ""),
         ("local/openvino-2026.4/cpu1+sse42/fp32", "openvino-cpu-avx2-fp32", ""),
-        ("local/openvino-2026.4/cpu1+avx2/int8", "openvino-int8", ""),
+        ("local/openvino-2026.4/cpu1+avx2/int8", "openvino-cpu-avx2-int8", ""),
         ("local/onnxruntime-1.31/cpu1+avx2/fp32", "onnxruntime-cpu-avx2-fp32", ""),
         ("local/onnxruntime-1.31/cpu2+sse42/fp32", "onnxruntime-cpu-avx2-fp32", ""),
         ("local/onnxruntime-1.31/cpu1+avx512/fp32", "onnxruntime-cpu-avx512-fp32", ""),
-        ("local/openvino-2026.4/cpu1/int8", "openvino-int8", ""),
+        ("local/openvino-2026.4/cpu1/int8", "openvino-cpu-int8", "openvino_int8"),
         ("local/openvino-2026.4/gpu/fp32", "openvino", ""),
     ],
 )

@@ -19,8 +19,9 @@ from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.ncnn import to_ncnn_with_map
 from latcast.graph.writers.onnx import to_onnx
+from latcast.graph.writers.onnx_qdq import INPUT_STYLE, to_qdq
 from latcast.kernels import FusionRules, find_kernels, kernel_type
-from latcast.kernels.rules import instruction_set
+from latcast.kernels.rules import instruction_set, rules_for
 from latcast.kernels.selection import (
     FAMILY_VARIABLE,
     NEED_A_FAMILY,
@@ -389,33 +390,44 @@ def test_without_the_chosen_algorithm_ncnn_computes_other_digits(
 
 
 OPENVINO_EXECUTED = json.loads((Path(__file__).parent / "recorded" / "openvino_groups.json").read_text())
-"""Executed by OpenVINO on a CPU with AVX-512: 3x3 convolutions of 14x14 images with 16, 16, 5, 17, 17 and 32 channels a group."""
+"""Executed by OpenVINO on a CPU with AVX-512: 3x3 convolutions of 14x14 images, in fp32 with 16, 16, 5, 17, 17 and 32 channels a
+group, in int8 with 4, 8, 16, 5, 2, 24, 8 and 12."""
 
-DIRECT = "Convolution jit_avx512_f32"
 
-
-@pytest.mark.parametrize("executed", OPENVINO_EXECUTED["convolutions"])
-def test_openvino_computes_those_groups_directly_that_it_was_seen_to(executed: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("precision", "executed"), [(precision, each) for precision in ("fp32", "int8") for each in OPENVINO_EXECUTED[precision]]
+)
+def test_openvino_computes_those_groups_directly_that_it_was_seen_to(precision: str, executed: dict[str, Any]) -> None:
     configuration = conv(executed["in_channels"], executed["out_channels"], 14, groups=executed["groups"])
-    name = "grouped_conv.narrow" if executed["kinds"] == [DIRECT] else "grouped_conv"
+    direct = {"fp32": "grouped_conv.narrow", "int8": "grouped_conv.direct"}[precision]
+    name = direct if executed["kinds"][0].startswith("Convolution jit") else "grouped_conv"
+    selection = selection_of(rules_for("openvino", precision).selection)
 
-    assert selection_of("openvino").kernel("grouped_conv", configuration) == (name, configuration)
+    assert selection.kernel("grouped_conv", configuration) == (name, configuration)
 
 
-def test_openvino_executes_here_what_was_recorded_of_it() -> None:
+def test_openvino_computes_pixels_in_groups_as_products() -> None:
+    configuration = conv(16, 16, 14, groups=4, kernel_h=1, kernel_w=1, padded=0)
+
+    assert selection_of("openvino_int8").kernel("grouped_conv", configuration) == ("grouped_conv", configuration)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_openvino_executes_here_what_was_recorded_of_it(precision: str) -> None:
     openvino = pytest.importorskip("openvino")
     known = instruction_set("cpu1", cpu_description()["flags"])
-    if known not in ("avx2", "avx512"):
+    if known not in ("avx2", "avx512") or (precision, known) == ("int8", "avx2"):
         pytest.skip("older processors run other kernels")
     core = openvino.Core()
 
     def kinds(in_channels: int, out_channels: int, groups: int) -> list[str]:
         b = GraphBuilder("groups")
         graph = b.finish(b.conv(b.input((1, in_channels, 14, 14)), out_channels, 3, groups=groups))
-        compiled = core.compile_model(core.read_model(to_onnx(graph)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        model = to_qdq(graph, style=INPUT_STYLE) if precision == "int8" else to_onnx(graph)
+        compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         return [each.kind for each in read_executed(compiled.get_runtime_model()) if each.kind.startswith("Convolution")]
 
-    for executed in OPENVINO_EXECUTED["convolutions"]:
+    for executed in OPENVINO_EXECUTED[precision]:
         # With AVX2 alone all groups run as products of blocks, whatever their width.
         expected = executed["kinds"] if known == "avx512" else ["Convolution brgconv_avx2_f32"]
         assert kinds(executed["in_channels"], executed["out_channels"], executed["groups"]) == expected

@@ -264,6 +264,17 @@ def select_openvino(kernel_type: str, columns: Columns, thresholds: Thresholds) 
     return np.where(narrow, "grouped_conv.narrow", "grouped_conv").astype(object)
 
 
+def select_openvino_int8(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+    """Select for OpenVINO in int8 on CPUs with AVX-512: narrow groups of whole quarters of a vector directly."""
+    chosen = select_openvino(kernel_type, columns, thresholds)
+    if kernel_type != "grouped_conv":
+        return chosen
+    ins, outs = (columns[name] / columns["groups"] for name in ("in_channels", "out_channels"))
+    quarters = (ins % 4 == 0) & (outs % 4 == 0) & (outs <= OPENVINO_NARROW)
+    direct = (chosen == "grouped_conv.narrow") & quarters & (columns["kernel_h"] * columns["kernel_w"] > 1)
+    return np.where(direct, "grouped_conv.direct", "grouped_conv").astype(object)
+
+
 # Kernels of one type as those of another
 
 
@@ -304,7 +315,7 @@ SELECTIONS: Registry[KernelSelection] = Registry(
     "kernel selection",
     {
         name: f"latcast.kernels.selection:select_{name}"
-        for name in ("tflite_gpu", "pytorch_vulkan", "pytorch_metal", "ncnn", "openvino")
+        for name in ("tflite_gpu", "pytorch_vulkan", "pytorch_metal", "ncnn", "openvino", "openvino_int8")
     },
     "latcast.selections",
 )

@@ -64,6 +64,11 @@ GPU = ("tflite", "fp16", "gpu", "s10")
             work("grouped_conv.split", 12, 4, 24, 2, *GPU), 2 * 24 * 16 * 9 * 6, 192 + 2 * (192 + 384), 9 * 6 * 24,
             "conv grouped split",
         ),
+        # 256 groups of 4 channels in whole vectors of 16; pixels of 1 KiB are read in order.
+        (
+            work("grouped_conv.direct", 1024, 8, 1024, 256, "openvino", "int8", "cpu1"), 2 * 64 * 9 * 4 * 16 * 256, 1024 * 64,
+            9 * 4 * 1024, "conv grouped narrow",
+        ),
     ],
 )  # fmt: skip
 def test_the_work_of_variants_by_hand(

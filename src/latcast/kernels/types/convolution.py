@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -308,21 +309,22 @@ FETCHED = 64
 def narrow_quantities(c: Columns) -> Quantities:
     """Return the work of groups narrower than a vector, one after the other on maps whose channels lie last.
 
-    Whole vectors are computed and written, whatever share of their lanes a group has. A group goes over the whole map, and its
-    pixels are as far apart as the map has channels: where they are far apart and do not all fit into the sets of the second
-    cache that they fall into, a line is fetched for each.
+    Beside the work of :func:`direct_quantities`: a group goes over the whole map, and its pixels are as far apart as the map has
+    channels. Where they are far apart and do not all fit into the sets of the second cache that they fall into, a line is
+    fetched for each.
     """
+    direct = direct_quantities(c)
+    pixels = c["in_h"] * c["in_w"] + c["out_h"] * c["out_w"]
+    lost = np.where(c["in_channels"] >= FAR_CHANNELS, missed(pixels, c["in_channels"], SECOND_CACHE), 0.0)
+    return replace(direct, input_elements=direct.input_elements + FETCHED * lost * c["batch"] * c["groups"] * pixels)
+
+
+def direct_quantities(c: Columns) -> Quantities:
+    """Return the work of groups of integers narrower than a vector: whole vectors, whatever share of their lanes a group has."""
     plain = quantities(c)
     group_out = c["out_channels"] / c["groups"]
     vectors = np.ceil(group_out / NARROW) * NARROW / group_out
-    pixels = c["in_h"] * c["in_w"] + c["out_h"] * c["out_w"]
-    lost = np.where(c["in_channels"] >= FAR_CHANNELS, missed(pixels, c["in_channels"], SECOND_CACHE), 0.0)
-    return Quantities(
-        plain.flops * vectors,
-        plain.input_elements + FETCHED * lost * c["batch"] * c["groups"] * pixels,
-        plain.output_elements * vectors,
-        plain.weight_elements,
-    )
+    return replace(plain, flops=plain.flops * vectors, output_elements=plain.output_elements * vectors)
 
 
 def narrow_class(c: Columns) -> np.ndarray:
@@ -375,6 +377,7 @@ CONV_POINTWISE = add_kernel_variant(CONV, "pointwise", throughput_class=dense_cl
 DEPTHWISE_CONV_3X3 = add_kernel_variant(DEPTHWISE_CONV, "3x3", throughput_class=depthwise_class)
 DEPTHWISE_CONV_5X5 = add_kernel_variant(DEPTHWISE_CONV, "5x5", throughput_class=depthwise_5x5_class)
 GROUPED_CONV_NARROW = add_kernel_variant(GROUPED_CONV, "narrow", quantities=narrow_quantities, throughput_class=narrow_class)
+GROUPED_CONV_DIRECT = add_kernel_variant(GROUPED_CONV, "direct", quantities=direct_quantities, throughput_class=narrow_class)
 GROUPED_CONV_SPLIT = add_kernel_variant(GROUPED_CONV, "split", quantities=split_quantities)
 DEPTHWISE_POINTWISE = add_kernel_type(
     KernelType(
