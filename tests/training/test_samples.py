@@ -218,6 +218,18 @@ class TestReorders:
         [(reorder, latency_ms)] = [(kernel, latency_ms) for kernel, latency_ms in pairs if not kernel.nodes]
         assert (reorder.name, latency_ms) == ("softmax_0", 0.25)
 
+    def test_one_of_an_output_is_executed_behind_what_makes_it(self) -> None:
+        b = GraphBuilder("two ends")
+        x = b.conv(b.input((1, 3, 4, 4)), 8, 1)
+        kernels = find_kernels(b.finish(b.conv(x, 4, 1), b.conv(x, 2, 1)), load_rules("openvino"))
+        parts = (executed(0.5, "conv_1"), reordered(0.25), executed(0.5, "conv_2"), reordered(0.125))
+
+        pairs, given, whole = attribute_executed(kernels, measured(NETWORK, 2.0, executed(0.5, "conv_0"), *parts))
+
+        taken = {kernel.nodes or kernel.name: latency_ms for kernel, latency_ms in pairs}
+        assert taken == {("conv_0",): 0.5, ("conv_1",): 0.5, "conv_1": 0.25, ("conv_2",): 0.5, "conv_2": 0.125}
+        assert given == whole
+
     def test_several_share_by_their_elements_what_was_spent_before_one_kernel(self) -> None:
         b = GraphBuilder("sum")
         x = b.relu(b.conv(b.input((1, 4, 4, 4)), 8, 1))

@@ -115,7 +115,8 @@ def attribute_executed(
     1. An executed kernel with nodes of one kernel of the rules belongs to it; several add up.
     2. One that spans several cannot be split: it is a sample of the kernel that it is, as are others that share nodes with them.
     3. One that the runtime inserted, or that the rules call free, is charged to the kernel that runs next.
-    4. Reorders before a part of a kernel belong to the rules' reorders before it, by their elements.
+    4. Reorders before a part of a kernel belong to the rules' reorders before it, by their elements; one for which the rules have
+       none, behind the kernel that makes an output, is that of the output.
     5. A quantisation belongs to the kernel that ran before, whose floats it turns into integers.
 
     Args:
@@ -143,6 +144,9 @@ def attribute_executed(
     spoiled: set[int] = set()
     whole = waiting = reordering = 0.0
     reordering_of: dict[int, float] = {}
+    ended_ms: dict[str, float] = {}
+    makers = {kernel.name for kernel in reorders.get(len(kernels), ())}
+    previous: Sequence[str] = ()
     last: int | None = None
     for place, (executed, owners) in enumerate(zip(measurement.executed, owners_of, strict=True)):
         whole += executed.latency_ms
@@ -161,10 +165,15 @@ def attribute_executed(
             # A reorder for several kernels runs before whichever the runtime has first, not only the first in our order.
             index = max((each for each in reorders if each <= first and last_part[each] >= place), default=None)
             if index is None:
-                waiting += reordering
+                maker = next((name for name in previous if name in makers), None)
+                if maker is None:
+                    waiting += reordering
+                else:
+                    ended_ms[maker] = ended_ms.get(maker, 0.0) + reordering
             else:
                 reordering_of[index] = reordering_of.get(index, 0.0) + reordering
         part = (executed.nodes, executed.latency_ms + waiting)
+        previous = executed.nodes
         waiting = reordering = 0.0
         if len(owners) > 1:
             spoiled |= owners
@@ -177,6 +186,9 @@ def attribute_executed(
     pairs = [
         (kernels[index], latency_ms) for index, latency_ms in sorted(time_of.items()) if index not in spoiled and latency_ms > 0
     ]
+    ends = reorders.pop(len(kernels), [])
+    pairs += [(kernel, ended_ms[kernel.name]) for kernel in ends if kernel.name in ended_ms]
+    reorders[len(kernels)] = [kernel for kernel in ends if kernel.name not in ended_ms]
     reordering_of[len(kernels)] = reordering
     for index, latency_ms in reordering_of.items():
         found = reorders.get(index, [])
