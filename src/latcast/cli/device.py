@@ -20,7 +20,6 @@ from latcast.errors import DatasetError
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Unit
 
 if TYPE_CHECKING:
-    from latcast.devices.added_device import NewDevice
     from latcast.predictors.platform_predictor import PlatformPredictor
 
 app = command_group("""A new device: from a few networks timed there, or from minutes of measuring under a runtime here.
@@ -159,7 +158,12 @@ def add(
     if as_json:
         print_json({**document, "misfits": [vars(each) for each in added.misfits], "notes": list(added.notes)})
         return
-    _print_added(added, written, platform.id if output is None else str(written))
+    predictor = added.predictor
+    mape = predictor.card.get("mape")
+    judged = f"; each from the others: MAPE {mape:.1f} %" if mape is not None else ""
+    print(f"{written}: {predictor.platform.id}, from {predictor.card['measurements']} measured networks{judged}")
+    _print_nearest(predictor)
+    print(f"\n    latcast predict my_network.onnx --on {platform.id if output is None else written}")
 
 
 @app.command()
@@ -213,16 +217,6 @@ def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
         document["members"] = {each.name: round(each.weight, 3) for each in predictor.device.members}
         document["coefficients"] = coefficients_of(predictor.device)
     return document
-
-
-def _print_added(added: NewDevice, written: Path, on: str) -> None:
-    predictor = added.predictor
-    count = predictor.card["measurements"]
-    mape = predictor.card.get("mape")
-    judged = f"; each from the others: MAPE {mape:.1f} %" if mape is not None else ""
-    print(f"{written}: {predictor.platform.id}, from {count} measured networks{judged}")
-    _print_nearest(predictor)
-    print(f"\n    latcast predict my_network.onnx --on {on}")
 
 
 def _print_nearest(predictor: PlatformPredictor) -> None:

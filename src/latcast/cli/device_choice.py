@@ -169,11 +169,6 @@ def kit(
     )
 
 
-def _parameters(megabytes: float | None) -> float | None:
-    """Return networks of at most so many megabytes in single precision."""
-    return None if megabytes is None else megabytes * 1e6 / 4
-
-
 def _predictor_of(device: str | None, unit: str) -> PlatformPredictor:
     """Return the posterior of a bundle, or of a unit of which nothing is known."""
     from latcast.devices.added_device import add_device
@@ -208,7 +203,8 @@ def suggested(
     from latcast.predictors.network_features import NetworkFeatures
     from latcast.spaces import build
 
-    most, known = _parameters(max_mb), set(predictor.card.get(TRAINING_KEYS) or ())
+    most = None if max_mb is None else max_mb * 1e6 / 4  # parameters, in single precision
+    known = set(predictor.card.get(TRAINING_KEYS) or ())
     kept = [each for each in load_device_model().signature if most is None or build(each).parameter_count <= most]
     choices = [each for each in kept if each.key not in known]
     if not kept:

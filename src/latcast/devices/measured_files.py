@@ -19,7 +19,7 @@ from latcast.environment import MOMENT
 from latcast.errors import DatasetError, abridged
 from latcast.measure.labels import combine
 from latcast.reading import require_regular
-from latcast.records import UNSTATED, Measurement, Platform, Reference
+from latcast.records import UNSTATED, Measurement, Platform
 
 DISAGREEMENT = 1.2
 """Values of one network that are so many times apart are told of one by one."""
@@ -51,7 +51,11 @@ def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform)
     groups: dict[str, list[tuple[str, Measurement]]] = {}
     for source in sources:
         for place, item in _of_source(source, platform, notes):
-            groups.setdefault(_identity(item.reference), []).append((place, item))
+            # A file is the same network wherever it lies.
+            parameters = item.reference.parameters if item.reference.space == "file" else {}
+            content = parameters.get("sha256")
+            key = f"file {content} {parameters.get('shapes')}" if content else item.reference.key
+            groups.setdefault(key, []).append((place, item))
     networks = [_combined(_without_profiled(group, notes), platform) for group in groups.values()]
     if not networks:
         raise DatasetError(
@@ -153,12 +157,6 @@ def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
             "meant; give those of one device and version in a file of their own"
         )
     return {each.id for each in alike}
-
-
-def _identity(reference: Reference) -> str:
-    """Return a key of a network; a file has the same one wherever it lies."""
-    content = reference.parameters.get("sha256") if reference.space == "file" else None
-    return f"file {content} {reference.parameters.get('shapes')}" if content else reference.key
 
 
 def _without_profiled(group: list[tuple[str, Measurement]], notes: dict[str, None]) -> list[tuple[str, Measurement]]:

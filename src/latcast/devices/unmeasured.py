@@ -70,14 +70,18 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
     kinds = _kinds_meant(named.said, platforms)
     found, answered, too_small = [], set[tuple[str, str]](), ""
     for entry in named.entries:
-        for kind, chip in _units_of(entry):
+        having = {kind: chip for chip in reversed(chips_of(entry)) for kind in UNIT_KINDS if chip.has(kind)}
+        for kind, chip in ((kind, having[kind]) for kind in UNIT_KINDS if kind in having):
             if kind in kinds and kind == "cpu" and chip.is_microcontroller:
                 too_small = chip.name
             elif kind in kinds and (kind, chip.id) not in answered:
                 answered.add((kind, chip.id))  # devices with the same chip are answered alike
                 usual = _usual(chip, kind, named.said, platforms)
                 like = _with(usual, device_name(entry.name), named.said, runtimes)
-                found.append(_predictor(_with_threads_of(chip, like), entry.name))
+                unit = Unit.parse(like.unit)
+                if unit.kind == "cpu" and chip.cores is not None and chip.cores < unit.threads:
+                    like = replace(like, unit=f"cpu{chip.cores}")
+                found.append(_predictor(like, entry.name))
     if too_small and not found:
         raise UnknownPlatformError(
             f"{too_small} is a microcontroller, and no network was measured on the CPU of any; time some there and add the "
@@ -94,13 +98,6 @@ def _kinds_meant(said: Sequence[str], known: Sequence[Platform]) -> set[str]:
     return mentioned or under or set(UNIT_KINDS)
 
 
-def _with_threads_of(chip: Chip, platform: Platform) -> Platform:
-    """Return a platform without more threads than its chip has cores."""
-    unit = Unit.parse(platform.unit)
-    fewer = unit.kind == "cpu" and chip.cores is not None and chip.cores < unit.threads
-    return replace(platform, unit=f"cpu{chip.cores}") if fewer else platform
-
-
 def _raise_if_unknown(platform: Platform, entries: Sequence[Device | Chip]) -> None:
     if chip_of(platform.device, "", Unit.parse(platform.unit).kind, vendor_of(platform)) is None:
         may_be = ", ".join(device_name(each.name) for each in entries)
@@ -109,12 +106,6 @@ def _raise_if_unknown(platform: Platform, entries: Sequence[Device | Chip]) -> N
             f"nothing was measured on '{platform.device}', and its chip is not known; {instead} (latcast platforms --find), or "
             "add the device from a few timed networks: latcast device kit"
         )
-
-
-def _units_of(entry: Device | Chip) -> list[tuple[str, Chip]]:
-    """Return the kinds of units of a device or chip, each with the chip that has it."""
-    found = {kind: chip for chip in reversed(chips_of(entry)) for kind in UNIT_KINDS if chip.has(kind)}
-    return [(kind, found[kind]) for kind in UNIT_KINDS if kind in found]
 
 
 def _usual(chip: Chip, kind: str, said: Sequence[str], known: Sequence[Platform]) -> Platform:
