@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 from latcast.errors import ModelError
 from latcast.graph.idioms import choose_idioms
-from latcast.graph.ir import Graph, Node, Shape, Tensor
+from latcast.graph.ir import Graph, Node, Shape, Tensor, rewire
 from latcast.graph.operators import Kind, lookup, names_of, operators, view_among
 from latcast.graph.passes.reshape_inputs import fitted_reshape
-from latcast.graph.passes.rewire import rewire
 
 # Activation functions
 

@@ -16,12 +16,11 @@ from typing import Any, overload
 import numpy as np
 
 from latcast.errors import ModelError, UnknownOperatorError
-from latcast.graph.ir import AttributeValue, Graph, Node, Tensor, Values
+from latcast.graph.ir import AttributeValue, Graph, Node, Tensor, Values, live_nodes
 from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
 from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
 from latcast.graph.operators.table import never
-from latcast.graph.passes.rewire import live_nodes
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]

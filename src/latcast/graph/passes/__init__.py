@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, remove_dead_nodes
 from latcast.graph.passes.cancel_transposes import cancel_transposes
 from latcast.graph.passes.folding import fold_quantization
 from latcast.graph.passes.remove_identities import remove_identities
-from latcast.graph.passes.rewire import remove_dead_nodes
 
 
 def simplify(graph: Graph) -> Graph:

@@ -17,11 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from latcast.graph.ir import DTYPE_BYTES, Graph, Node, Tensor
+from latcast.graph.ir import DTYPE_BYTES, Graph, Node, Tensor, resolved, rewire
 from latcast.graph.operators import Kind, lookup, names_of, operators, view_of
 from latcast.graph.operators.elementwise import is_quantized
 from latcast.graph.operators.table import no_flops
-from latcast.graph.passes.rewire import resolved, rewire
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 _QUANTIZERS = names_of(operators(Kind.QUANTISED))

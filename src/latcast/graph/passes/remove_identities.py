@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from latcast.graph.ir import Graph, Node
+from latcast.graph.ir import Graph, Node, rewire
 from latcast.graph.operators import Kind, names_of, operators
-from latcast.graph.passes.rewire import rewire
 
 IsIdentity = Callable[[Graph, Node], bool]
 

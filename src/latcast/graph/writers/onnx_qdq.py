@@ -15,10 +15,9 @@ from functools import partial
 import numpy as np
 
 from latcast.graph.idioms import choose_idioms
-from latcast.graph.ir import Graph, Node
+from latcast.graph.ir import Graph, Node, resolved
 from latcast.graph.moves import SAME_SCALE_OPERATORS, with_moved
 from latcast.graph.operators import Kind, names_of, operators
-from latcast.graph.passes.rewire import resolved
 from latcast.graph.writers.folding import fold_batch_norms
 from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
 from latcast.graph.writers.ranges import activation_ranges, int8_weights, int32_bias
