@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "graph/importers/ncnn_layers.py": "numbers of ncnn's layer Eltwise",
     "graph/importers/ncnn_windows.py": "numbers of activations in ncnn's parameters",
     "graph/importers/tflite_conversion.py": "numbers of activations in TFLite's schema",
+    "graph/moves.py": "operators whose results ONNX Runtime's quantiser gives the scale of their input",
     "graph/operators/evaluation.py": "operators that exporters write around shapes",
     "graph/writers/onnx_qdq.py": "operators that ONNX Runtime's quantiser takes",
     "kernels/memory.py": "operators that ONNX Runtime's layout pass takes",
