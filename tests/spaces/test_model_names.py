@@ -31,6 +31,8 @@ from latcast.spaces.model_names import nearest_models
         ("ViT-B/16", "vit_base_16"),
         ("vit_b_16", "vit_base_16"),
         ("google/vit-base-patch16-224", "timm/vit_base_patch16_224"),
+        ("microsoft/swin-base-patch4-window7-224", "huggingface/swin-base-patch4-window7-224"),
+        ("swin_base_patch4_window7_224", "timm/swin_base_patch4_window7_224"),
         ("swin-t", "swin_tiny"),
         ("resnext50", "resnext50_32x4d"),
         ("regnety_400mf", "regnet_y_400mf"),

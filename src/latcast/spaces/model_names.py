@@ -58,7 +58,7 @@ def find_in_any_spelling(text: str, *, whole: bool = False) -> Reference | None:
     name = text.rpartition("/")[2]
     without = (re.sub(r"[-_ x]1\.0x?(?=[-_ ]|$)", "", name), re.sub(r"^([a-z_]+\.)+(?=[a-z])", "", name), _WEIGHTS.sub("", name))
     for each in dict.fromkeys((text, name, *without)):
-        found = _known(letters_of(each))
+        found = _known(letters_of(each), written.rpartition("/")[2])
         if found is not None:
             return found
         unsized = re.fullmatch(r"(.+)[-_x]([0-9]{2,4})", each)
@@ -121,8 +121,13 @@ def nearest_models(text: str) -> list[str]:
     return [known[joined] for joined in dict.fromkeys((*has, *similar, *sorted(related, key=len)))][:MOST_NEAR]
 
 
-def _known(joined: str) -> Reference | None:
-    name = _ALSO_CALLED.get(joined) or known_names().get(joined)
+def _known(joined: str, written: str = "") -> Reference | None:
+    name = known_names().get(joined)
+    if name is not None and "/" in name and not name.endswith(f"/{written}"):
+        # Another space may have it as it is written: Hugging Face's swin-tiny-patch4-window7-224.
+        spaces = (space for space in spaces_with_graphs() if (file := graph_file(space)) is not None and written in file.names)
+        name = next((f"{space}/{written}" for space in spaces), name)
+    name = _ALSO_CALLED.get(joined) or name
     if name is None:
         return None
     from latcast.spaces.catalogue import find_model
