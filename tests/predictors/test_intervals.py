@@ -17,6 +17,7 @@ from latcast.predictors.intervals import (
     conformal_quantile,
     group_folds,
     held_out_by,
+    interval_with_relatives,
     learned_growth,
     unseen_bounds_ms,
 )
@@ -314,7 +315,7 @@ class TestLearnedGrowth:
         return HeldOut(np.exp(error * self.signs), np.full(20, novelty))
 
     def test_an_unseen_lineage_gets_a_wider_interval_by_as_much_as_it_errs_more(self) -> None:
-        growth = learned_growth(self.actual, self.off(0.3, 0.5), self.off(0.1, 0.0), self.lineages)
+        growth = learned_growth(self.actual, self.off(0.3, 0.5), self.off(0.1, 0.0))
 
         # With u = 1 + growth / 2, ln(u) / 2 + ln(0.3 / u + 0.1) is least at u = 3.
         assert growth == 4.0
@@ -323,24 +324,23 @@ class TestLearnedGrowth:
         assert np.log(high / low) == pytest.approx([0.2, 0.6])
 
     def test_equal_errors_on_unseen_lineages_learn_no_growth(self) -> None:
-        assert learned_growth(self.actual, self.off(0.1, 0.5), self.off(0.1, 0.0), self.lineages) == 0
+        assert learned_growth(self.actual, self.off(0.1, 0.5), self.off(0.1, 0.0)) == 0
 
     def test_uninformative_novelty_learns_no_growth(self) -> None:
-        assert learned_growth(self.actual, self.off(0.3, 0.0), self.off(0.1, 0.0), self.lineages) == 0
+        assert learned_growth(self.actual, self.off(0.3, 0.0), self.off(0.1, 0.0)) == 0
 
-    def test_each_lineage_has_the_same_say_however_many_its_networks(self) -> None:
-        # A hundred of a err by 10 % whether novel or not; the one of c by 50 % where it is: on average as 30 and 10 % above.
-        lineages, error = ["a"] * 100 + ["c"], np.append(np.full(100, 0.1), 0.5)
+    def test_a_lineage_of_one_network_does_not_widen_the_interval_of_a_hundred_others(self) -> None:
+        # One network errs by 50 % without its lineage, a hundred by 10 %; counted by lineage it would be half of all.
+        lineages, error = ["a"] * 50 + ["b"] * 50 + ["c"], np.append(np.tile([0.1, -0.1], 50), 0.5)
+        held_out, with_relatives = (HeldOut(np.exp(-each), np.zeros(101)) for each in (error, np.append(error[:-1], 0.1)))
 
-        growth = learned_growth(
-            np.ones(101), HeldOut(np.exp(error), np.full(101, 0.5)), HeldOut(np.full(101, np.exp(0.1)), np.zeros(101)), lineages
-        )
+        interval = interval_with_relatives(np.ones(101), held_out, with_relatives, lineages)
 
-        assert growth == 4.0
+        assert np.log([interval.low, interval.high]) == pytest.approx([-0.1, 0.1])
 
     def test_errors_are_at_least_half_the_least_reach(self) -> None:
         # 0.005 in place of 0: 1 + growth is to be 0.165 / 0.005, 33.
-        assert learned_growth(self.actual, self.off(0.165, 1.0), self.off(0.0, 0.0), self.lineages) == 32
+        assert learned_growth(self.actual, self.off(0.165, 1.0), self.off(0.0, 0.0)) == 32
 
 
 def test_the_root_of_the_variance_is_what_an_interval_grows_with() -> None:

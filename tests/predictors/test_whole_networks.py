@@ -237,6 +237,18 @@ def test_tflite_runs_groups_on_one_core_however_many_there_are() -> None:
     assert (four / one).tolist() == pytest.approx([4, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1])
 
 
+@pytest.mark.parametrize(
+    ("runtime", "slow", "times"), [("tflite-2.10", "concat", 4), ("pytorch-2.0", "depthwise wide", 2)]
+)  # fmt: skip
+def test_what_threads_do_not_share_is_dearer_beside_what_they_do(runtime: str, slow: str, times: int) -> None:
+    one, four = (
+        prior_coefficients(Platform.parse(f"phone/{runtime}/{cores}/int8"), [slow, "conv 1x1"])[0]
+        for cores in ("1small", "4small")
+    )
+
+    assert (four / one).tolist() == pytest.approx([times] * 4 + [1] * 5)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_groups_that_no_network_had_take_what_the_clock_of_the_core_says(precision: str) -> None:
     """Small cores of one design run at 1.78 GHz in Pixel 4, at 1.95 in Galaxy S10; four compute all else 2.5 times as fast."""
@@ -333,3 +345,18 @@ def test_a_cut_off_is_far_cheaper_in_pytorchs_int8_than_a_number_converted_there
     )  # fmt: skip
     assert 5 * relu6 < added < multiplied / 5
     assert normalised == pytest.approx(multiplied, rel=0.1)
+
+
+def test_on_more_threads_what_is_known_counts_for_more_against_what_networks_show(
+    networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray
+) -> None:
+    """An element of a concatenation is known to take as long as ten FLOPs of a convolution; here it takes a hundred."""
+    terms = NetworkTerms.of(networks)
+    moved = terms.class_sums[:, list(terms.classes).index("concat") * len(TERMS) + 1]
+
+    one, four = (
+        fit_whole_networks(terms, latency_ms + 45e-7 * moved, Platform.parse(f"phone/pytorch-2.0/{cores}/fp32")).coefficients
+        for cores in ("1large", "4large")
+    )
+
+    assert 10 < four["concat"][1] / four["conv 1x1"][0] < one["concat"][1] / one["conv 1x1"][0] / 2

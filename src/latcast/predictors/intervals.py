@@ -250,13 +250,15 @@ def conformal_interval(
     *,
     outside_growth: float = OUTSIDE_GROWTH,
     by_length: bool = False,
+    weights: np.ndarray | None = None,
 ) -> Interval:
     """Calibrate an interval on held-out networks: signed log errors, of which half of the allowed misses lie on each side.
 
     The errors of novel and of short networks count for as much less as their intervals will be wider.
 
-    Networks of one lineage err alike. With lineages given, each has equal influence; each is compared with the interval of the
-    others, and the interval is widened until the level lies inside: never narrower, nor wider than the largest error.
+    Networks of one lineage err alike. With lineages given, each has equal influence, unless weights say otherwise; each is
+    compared with the interval of the others, and the interval is widened until the level lies inside: never narrower, nor wider
+    than the largest error.
 
     Args:
         latency_ms: (networks,) measured.
@@ -264,10 +266,13 @@ def conformal_interval(
         lineages: (networks,) from :func:`latcast.training.samples.lineages_of`.
         outside_growth: Of the interval, see :class:`Interval`.
         by_length: Whether it changes with the length of a network, as is fitted.
+        weights: (networks,) how much each counts.
     """
     if len(latency_ms) == 0:
         return Interval(outside_growth=outside_growth)
-    weights, growth = np.ones(len(latency_ms)) if lineages is None else _equal_say(lineages), 1.0
+    if weights is None:
+        weights = np.ones(len(latency_ms)) if lineages is None else _equal_say(lineages)
+    growth = 1.0
     error = np.log(latency_ms / held_out.latency_ms)
     score = error / (1 + outside_growth * held_out.outside_share)
     length = fitted_length(score, held_out.latency_ms, weights) if by_length else Length()
@@ -283,31 +288,26 @@ def conformal_interval(
     return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms), outside_growth, length=length)
 
 
-def learned_growth(
-    latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str] | np.ndarray
-) -> float:
+def learned_growth(latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut) -> float:
     """Return the growth with novelty, of ``GROWTHS``, at which the errors are the likeliest.
 
     The same networks are predicted twice: by what saw none of their lineage, and by what saw some of it. Their errors in
-    logarithms are taken for draws from Laplace's distribution, whose scale grows with novelty as the interval does, each lineage
-    with the same say; the least of growths that do equally well.
+    logarithms are taken for draws from Laplace's distribution, whose scale grows with novelty as the interval does; the least of
+    growths that do equally well.
 
     Args:
         latency_ms: (networks,) measured.
         held_out: Predicted without their lineages.
         with_relatives: Predicted with the other networks of their lineages.
-        lineages: (networks,) from :func:`latcast.training.samples.lineages_of`.
     """
     both = (held_out, with_relatives)
-    weights = np.tile(_equal_say(lineages), 2)
-    weights /= weights.sum()
     error = np.maximum(np.abs(np.log(np.concatenate([latency_ms / found.latency_ms for found in both]))), LEAST_REACH / 2)
     outside = np.concatenate([found.outside_share for found in both])
 
     def unlikely(growth: float) -> float:
         """Return minus the log-likelihood, up to a constant, at the scale that suits the growth best."""
         scale = 1 + growth * outside
-        return float(weights @ np.log(scale) + np.log(weights @ (error / scale)))
+        return float(np.log(scale).mean() + np.log((error / scale).mean()))
 
     return min(GROWTHS, key=lambda growth: round(unlikely(growth), 9))
 
@@ -317,11 +317,14 @@ def interval_with_relatives(
 ) -> Interval:
     """Calibrate an interval for seen and unseen lineages, which grows with novelty by :func:`learned_growth`.
 
+    Each network counts once: of a dozen lineages a few hold one network, whose error would decide.
+
     Args:
-        latency_ms, held_out, with_relatives, lineages: As for :func:`learned_growth`.
+        latency_ms, held_out, with_relatives: As for :func:`learned_growth`.
+        lineages: As for :func:`conformal_interval`.
     """
-    growth = learned_growth(latency_ms, held_out, with_relatives, lineages)
-    unseen = conformal_interval(latency_ms, held_out, lineages, outside_growth=growth)
+    growth = learned_growth(latency_ms, held_out, with_relatives)
+    unseen = conformal_interval(latency_ms, held_out, lineages, outside_growth=growth, weights=np.ones(len(latency_ms)))
     seen = conformal_interval(latency_ms, with_relatives, outside_growth=growth)
     return replace(unseen, low=min(unseen.low, seen.low), high=max(unseen.high, seen.high))
 

@@ -90,6 +90,15 @@ GATHERING = frozenset({("tflite", "cpu"), ("pytorch", "cpu int8")})
 CHANNELS_FIRST = frozenset({("pytorch", "cpu")})
 """Runtimes and units that copy the maps of every convolution from one layout into another."""
 
+THREADS_UNSHARED: Mapping[tuple[str, str], Mapping[str, float]] = {
+    **dict.fromkeys(
+        (("tflite", "cpu"), ("tflite", "cpu int8")), dict.fromkeys(("batch norm", "broadcast", "concat", "pool", "split"), 1.0)
+    ),
+    QNNPACK: dict.fromkeys(("conv first", "conv grouped", "depthwise wide"), 0.5),
+}
+"""Exponents of the number of threads by which a class costs more beside those that threads share evenly, by runtime and sort of
+device: 1 where four threads are no faster than one, 0.5 where they are twice as fast. Chosen on Pixel 4 and Galaxy A03s."""
+
 LOOKED_UP = frozenset({"exponential", "hard activation"})
 """Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""
 
@@ -234,6 +243,7 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
         row[0] *= WIDE_BY_CORE[core_kind(platform)] if name == "depthwise wide" else 1.0
     row[0] *= DEPTHWISE_FLOP.get((platform.runtime, sort), {}).get(name, 1.0)
     row[1] *= DEPTHWISE_MOVED if tflite and sort == "cpu" and name.startswith("depthwise") else 1.0
+    row *= platform.threads ** THREADS_UNSHARED.get((platform.runtime, sort), {}).get(name, 0.0)
     row[OF_CPUS.index(GATHERED)] = row[1]
     return row
 

@@ -35,7 +35,8 @@ from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrec
 from latcast.records import Platform
 
 ANALYTICAL_NOISE = 0.03
-"""Relative error of the analytical terms alone, against which their prior is weighed."""
+"""Relative error of the analytical terms alone, for each thread, against which their prior is weighed: the more threads, the more
+depends on how the work is divided and on what else runs."""
 
 NOISES = (0.008, 0.015, 0.03, 0.06)
 """Relative errors of a network's latency among which the platform's is chosen."""
@@ -103,7 +104,8 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     first, of = np.unique(np.append(places, width * len(classes)), return_inverse=True)
     together = np.zeros((networks, len(first)))
     np.add.at(together.T, of, (sums * prior).T)
-    multiples = fit_nonnegative(together, latency_ms, np.ones(len(first)), ANALYTICAL_NOISE**2 / networks, 1 / deviation[first])
+    strength = (ANALYTICAL_NOISE * platform.threads) ** 2 / networks
+    multiples = fit_nonnegative(together, latency_ms, np.ones(len(first)), strength, 1 / deviation[first])
     coefficients = np.maximum(multiples[of], LEAST_SHARE_OF_PRIOR) * prior
     by_class = coefficients[:-1].reshape(len(classes), width)
     kernels_ms = np.maximum(terms.kernel_latency_ms(by_class[: len(terms.classes)]), 1e-7 * float(np.median(latency_ms)))
