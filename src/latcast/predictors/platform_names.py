@@ -112,11 +112,13 @@ def read_name(text: str, known: Iterable[str]) -> Named | None:
         for length in range(len(words), 0, -1):
             for begin in range(len(words) - length + 1):
                 rest = (*words[:begin], *words[begin + length :])
-                if length > 1 and "cpu" in (words[begin], words[begin + length - 1]):
+                ends = {words[begin], words[begin + length - 1]} if length > 1 else set()
+                if "cpu" in ends:
                     continue  # names are found without that word, which chooses among the device's platforms
                 if all(word in understood or without_version(word) in runtimes for word in rest):
                     device = " ".join(words[begin : begin + length])
-                    found = _entries(device)
+                    # "RTX 4090 GPU" is the RTX 4090, though only the laptop's has all three words in its name.
+                    found = _entries(device, exactly=not ends.isdisjoint(UNIT_KINDS))
                     mine = platforms_of(device, found, ids)
                     if found or mine:
                         said = tuple(word for word in rest if word not in _FILLERS)
@@ -206,15 +208,20 @@ def words_of_platform(platform_id: str) -> frozenset[str]:
     )  # fmt: skip
 
 
-def _entries(text: str) -> tuple[Device | Chip, ...]:
-    """Return the devices or chips that a text names: several are variants of one ("Galaxy S24"), or have the same chip."""
+def _entries(text: str, *, exactly: bool = False) -> tuple[Device | Chip, ...]:
+    """Return the devices or chips that a text names: several are variants of one ("Galaxy S24"), or have the same chip.
+
+    Args:
+        text: As a user types it.
+        exactly: Whether it has to be a whole name.
+    """
     said = words_of(text).words
     brand = said[0] if said and said[0] in BRANDS else ""
     named = [each for each in find(text) if each.exact and each.by == "name"]
     entries = [each.device or each.chips[0] for each in named if not (each.device and of_another_maker(each.name, brand))]
     if entries:
         return tuple(entries)
-    if not any(word[-1:].isdigit() or word[:1].isdigit() for word in said):
+    if exactly or not any(word[-1:].isdigit() or word[:1].isdigit() for word in said):
         return ()
     for wanted in dict.fromkeys((said, said[bool(brand) :])):
         nearest = _names_with(wanted, brand)
