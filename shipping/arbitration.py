@@ -289,7 +289,7 @@ class _Errors:
         error: (networks, members) logarithm of forecast over measured; 0 where a trial does not have the member.
         trial: (networks,) row of its trial.
         share: (networks,) part of its trial.
-        scores: (trials, members) evidence beside the best member's; -inf where a trial lacks one, such as the same chip's.
+        scores: (trials, members) evidence beside the best member's; -inf where a trial lacks one.
     """
 
     names: tuple[str, ...]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,8 +7,7 @@ from latcast.predictors.card import TRAINING_KEYS
 from latcast.records import Measurement
 from latcast.spaces.catalogue import model
 from shipping.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
-from shipping.device_model_fit import fit_device_model
-from shipping.known_forecasts import about_platforms, apart_from, held_out, pool_members, repeat_percent, try_known
+from shipping.known_forecasts import about_platforms, apart_from, held_out, repeat_percent, try_known
 from tests.devices.made_up_devices import fitted, networks
 from tests.devices.other_answers import largest_change, small_pool, with_other_answers
 from tests.shipping.known_pool import LICENCE, WANTED, members, pool, tried
@@ -31,20 +28,6 @@ def test_a_platform_is_not_likened_to_itself() -> None:
 
     assert name not in {each.name for each in apart.platforms}
     assert len(apart.platforms) == len(apart.states) == len(fitted().platforms) - 1
-
-
-def test_the_only_platform_of_a_chip_has_no_platform_of_that_chip_to_be_like() -> None:
-    alone, accompanied = "d6/tflite-2.14/cpu1/fp32", "d2/tflite-2.14/cpu1/fp32"
-    pool = replace(small_pool(), platforms=small_pool().platforms[:7])
-    tried_there = try_known(pool, {alone, accompanied})
-
-    assert {one.trial.platform.name: "chip" in one.names for one in tried_there} == {alone: False, accompanied: True}
-
-    model = fit_device_model(pool.platforms, pool.features)
-    for each in pool_members(pool, model, held_out(tried_there), {alone, accompanied}, {}):
-        forecast = each.predictor.device
-        assert forecast is not None
-        assert ("chip" in {member.name for member in forecast.members}) == (each.predictor.platform.id == accompanied)
 
 
 @pytest.mark.parametrize("everywhere", [False, True])

@@ -285,11 +285,8 @@ class DeviceModel:
         by_rows = row_members(self, kind, covariates, seen, log_ms, silicon)
         log_ms = log_ms - offset
         observed = seen.observed(learned, log_ms, known * memory.explained)
-        found = []
-        for name, make in MEMBERS.items():
-            prior = make(self, kind, covariates, observed, silicon)
-            if prior is not None:
-                found.append(Candidate.of(name, prior, posterior(prior, observed)))
+        priors = {name: make(self, kind, covariates) for name, make in MEMBERS.items()}
+        found = [Candidate.of(name, prior, posterior(prior, observed)) for name, prior in priors.items()]
         if len(log_ms):
             found.append(unmeasured(self.prior(kind, covariates), observed))
             regression = flops_and_memory(seen.totals, log_ms, self.basis.size)

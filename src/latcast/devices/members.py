@@ -5,8 +5,6 @@
 ``tied``
     One mean for all prices of a FLOP, one for those of an element, and wide deviations: a device whose libraries are unlike
     those of the pool, as many GPUs are.
-``chip``
-    Like the platforms of the same chip, where there are any.
 ``unmeasured``
     The learned prior before anything was measured, for devices whose measured networks are unusual.
 ``flops and memory``
@@ -83,8 +81,8 @@ def left_out_score(error: np.ndarray) -> float:
     return -len(error) * float(np.log(np.minimum(np.abs(error), 1.0).mean() + LEAST_ERROR)) if len(error) else 0.0
 
 
-PriorOf = Callable[["DeviceModel", str, Mapping[str, float], Observed, str], Prior | None]
-"""(model, kind, covariates, observed, silicon) -> the prior; None where the member has nothing to say."""
+PriorOf = Callable[["DeviceModel", str, Mapping[str, float]], Prior]
+"""(model, kind, covariates) -> the prior."""
 
 LEVEL_DEVIATION, BASE_DEVIATION, OWN_DEVIATION = 1.5, 1.0, 0.7
 """Deviations of the tied prior's logarithms: of the whole device; each of FLOPs, elements, weights, counts; of a coefficient."""
@@ -244,12 +242,12 @@ def with_stated_prices(found: Candidate, covariates: Mapping[str, float], terms:
     return replace(found, mean=mean, covariance=covariance, prior_covariance=covariance)
 
 
-def learned(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
+def learned(model: DeviceModel, kind: str, covariates: Mapping[str, float]) -> Prior:
     """Return the learned prior."""
     return model.prior(kind, covariates)
 
 
-def tied(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
+def tied(model: DeviceModel, kind: str, covariates: Mapping[str, float]) -> Prior:
     """Return a prior with one mean for the coefficients of each base."""
     found = model.kinds[kind]
     mean = model.mean(covariates)
@@ -260,22 +258,7 @@ def tied(model: DeviceModel, kind: str, covariates: Mapping[str, float], observe
     return priced_alike(Prior(by_base, model.with_process(covariance, found), found.noise), covariates)
 
 
-CHIP_LEVEL_VARIANCE, CHIP_OWN_VARIANCE, CHIP_PROCESS_SHARE = 0.25, 0.05, 0.3
-
-
-def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
-    """Shift the mean by how far platforms of the same chip are from what their covariates say."""
-    rows = [row for row in model.rows_of_kind[kind] if silicon and model.platforms[row].silicon == silicon]
-    if not rows:
-        return None
-    away = np.mean([model.states[row] - model.mean(model.platforms[row].covariates) for row in rows], axis=0)
-    found = model.kinds[kind]
-    own = CHIP_LEVEL_VARIANCE + CHIP_OWN_VARIANCE * np.eye(TERM_COUNT)
-    prior = Prior(model.mean(covariates) + away, model.with_process(own, found, CHIP_PROCESS_SHARE), found.noise)
-    return priced_alike(prior, covariates)
-
-
-MEMBERS: Mapping[str, PriorOf] = MappingProxyType({"learned": learned, "tied": tied, "chip": chip})
+MEMBERS: Mapping[str, PriorOf] = MappingProxyType({"learned": learned, "tied": tied})
 
 
 def unmeasured(prior: Prior, observed: Observed) -> Candidate:
