@@ -10,8 +10,9 @@ import pytest
 
 from latcast.kernels.delegates import delegate_of
 from latcast.kernels.partitioning import partition
-from latcast.kernels.rules import FusionRules, load_rules
+from latcast.kernels.rules import FusionRules, load_rules, shipped_rules
 from latcast.kernels.search import find_kernels
+from latcast.kernels.selection import NEED_A_FAMILY
 from latcast.kernels.types import KERNEL_TYPES
 from latcast.predictors.starts import features_of, features_of_named
 from latcast.records import Platform
@@ -48,6 +49,17 @@ def same(a: NamedKernels, b: NamedKernels) -> bool:
         pairs = zip(each.table.network.tolist(), each.table.kernel.tolist(), strict=True)
         found.append((sorted((network, rows[kernel]) for network, kernel in pairs), each.reserved_bytes.tolist()))
     return bool(found[0] == found[1])
+
+
+def test_the_package_has_the_kernels_of_all_rated_networks_under_every_rule() -> None:
+    networks = rated_networks()
+    missing = []
+    for name in sorted(set(shipped_rules()) - {"none"}):
+        rules = load_rules(name)
+        if rules.selection not in NEED_A_FAMILY and not is_current(module.SHIPPED_TABLES / table_name(networks, rules)):
+            missing.append(name)
+
+    assert not missing, "python -m benchmarks choose --ship"
 
 
 def test_a_table_is_made_once_and_kept(few: Path) -> None:
