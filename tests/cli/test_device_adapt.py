@@ -122,8 +122,10 @@ def test_an_adaptation_that_was_killed_goes_on_with_what_it_measured(tmp_path: P
 
     with Store(path) as store:
         everything = list(store.measurements())
-    assert [measurement for measurement in kept if measurement not in everything] == []
-    later = {measurement.reference.key for measurement in everything if measurement not in kept}
+    # By their runs: latencies may have been normalised again since, by quieter readings.
+    runs_kept, runs = ({(each.reference.key, each.runs_ms) for each in listed} for listed in (kept, everything))
+    assert runs_kept <= runs
+    later = {key for key, _ in runs - runs_kept}
     assert later
     # What the killed one had measured is not measured again.
     assert not later & {measurement.reference.key for measurement in kept if measurement.ok}
