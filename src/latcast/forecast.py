@@ -37,7 +37,7 @@ class NetworkThere:
 
     @property
     def predictor(self) -> PlatformPredictor:
-        """Of the platform."""
+        """Return the platform's predictor."""
         return load(self.found)
 
     @cached_property

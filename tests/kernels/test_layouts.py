@@ -216,7 +216,7 @@ def at_the_beginning(b: GraphBuilder) -> str:
 
 
 class TestBetweenIntegers:
-    """What is quantised for neighbours alone is computed on integers where all of it is."""
+    """A softmax runs on integers where its input and its output are quantised, for the operators beside it."""
 
     @pytest.mark.parametrize(
         ("build", "expected"),

@@ -262,9 +262,9 @@ class DeviceModel:
         found = self.kinds[kind]
         return priced_alike(Prior(self.mean(covariates), self.with_process(found.covariance, found), found.noise), covariates)
 
-    def with_process(self, covariance: np.ndarray, kind: Kind, share: float = 1.0) -> np.ndarray:
-        """Return the covariance, (state, state), from that of coefficients and a share of the process's variance."""
-        whole = np.diag(self.process_variance(kind) * share)
+    def with_process(self, covariance: np.ndarray, kind: Kind) -> np.ndarray:
+        """Return the covariance, (state, state), from that of coefficients and the process's variance."""
+        whole = np.diag(self.process_variance(kind))
         whole[:TERM_COUNT, :TERM_COUNT] = covariance
         return whole
 

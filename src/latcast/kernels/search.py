@@ -244,13 +244,14 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     search = _Search(graph, rules, classes)
     kernels = tuple(_kernel(graph, rules, group) for group in search.run())
     quantisation = rules.quantisation
+    quantised = quantised_nodes(graph, classes, quantisation) if quantisation else []
     if rules.layouts is not None:
         on_integers = quantisation.on_integers if quantisation else frozenset[str]()
         found = layouts(graph, kernels, classes, rules.layouts, on_integers, search.blocked)
-        readers = with_movers(graph, quantised_nodes(graph, classes, quantisation)) if quantisation else frozenset[str]()
+        readers = with_movers(graph, quantised) if quantised else frozenset[str]()
         kernels = with_reorders(graph, kernels, found, rules.layouts, readers)
     if quantisation is not None:
-        kernels = with_conversions(graph, kernels, classes, quantisation)
+        kernels = with_conversions(graph, kernels, classes, quantisation, quantised)
     if not rules.selection:
         return kernels
     selection = selection_of(rules.selection)
@@ -355,7 +356,7 @@ FLOATING = "floating"
 
 
 def with_conversions(
-    graph: Graph, kernels: Iterable[Kernel], classes: Mapping[str, str], rules: QuantisationRules
+    graph: Graph, kernels: Iterable[Kernel], classes: Mapping[str, str], rules: QuantisationRules, quantised: Sequence[Node]
 ) -> tuple[Kernel, ...]:
     """Return kernels with those between conversions as variants (:data:`FLOATING`), where the rules name their type.
 
@@ -364,8 +365,8 @@ def with_conversions(
         kernels: Of the network.
         classes: Its operators' names to their classes.
         rules: Of the runtime.
+        quantised: From :func:`quantised_nodes`.
     """
-    quantised = quantised_nodes(graph, classes, rules)
     integers = with_moved(graph, (tensor for node in quantised for tensor in (*node.inputs, *node.outputs)))
     on_integers = {node.name for node in quantised} | {
         node.name

@@ -226,7 +226,7 @@ class DeviceForecast:
         Those that the device itself ran take what was measured.
 
         Args:
-            networks: They.
+            networks: From :meth:`placed`.
             own: From :meth:`NetworkMemory.nearest_measured`, where it is known already.
         """
         own = own or self.memory.nearest_measured(networks.place)
