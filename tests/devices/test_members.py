@@ -12,6 +12,7 @@ from latcast.devices.members import (
     fit_totals,
     flops_and_memory,
     left_out_score,
+    priced_alike,
     unmeasured,
     with_stated_prices,
 )
@@ -149,10 +150,11 @@ def test_work_that_few_networks_have_much_of_has_the_price_of_what_it_is_like(mo
         assert apart @ found.covariance @ apart == pytest.approx(0.3**2)
 
     # NPUs have units of their own for these, whose prices are learned.
-    of_npu = {INTERCEPT: 1.0, "kind npu": 1.0, "runtime qairt": 1.0}
-    for kind, each, learned in (("cpu", COVARIATES, False), ("npu", of_npu, True)):
-        same = model.prior(kind, each).covariance[place, place] == model.kinds[kind].covariance[place, place]
-        assert bool(same) == learned
+    learned = replace(
+        model.prior("cpu", COVARIATES), mean=np.arange(len(found.mean)), covariance=np.diag(np.arange(len(found.mean)))
+    )
+    of_npu = priced_alike(learned, {INTERCEPT: 1.0, "kind npu": 1.0, "runtime qairt": 1.0})
+    assert of_npu.mean[place] == of_npu.covariance[place, place] == place
 
 
 def test_what_few_networks_with_a_little_of_a_kind_of_work_are_slow_in_is_not_its_price(model: DeviceModel) -> None:
