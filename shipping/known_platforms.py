@@ -19,7 +19,7 @@ from latcast.errors import LatcastError
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
 from latcast.predictors.network_features import NetworkFeatures
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import Measurement, Platform, Reference, Unit
 from latcast.spaces import build
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
 from latcast.spaces.lineages import lineage_of
@@ -180,9 +180,7 @@ def _why_left_out(source: str, item: Measurement) -> str:
         return f"it is shorter than {LEAST_MS} ms"
     if item.latency_ms < LEAST_STEPS * item.environment.get("dataset", {}).get("rounded_ms", 0.0):
         return f"it is rounded, and shorter than {LEAST_STEPS} steps"
-    if "+b" in item.platform and any(
-        part[:1] == "b" and part[1:].isdigit() for part in item.platform.split("/")[2].split("+")[1:]
-    ):
+    if "+b" in item.platform and Unit.parse(item.platform.split("/")[2]).batch > 1:
         return "it is of a batch"
     moment = item.environment.get(MOMENT) or {}
     layers = [moment.get(f"{unit}_layers") for unit in KINDS]

@@ -19,6 +19,7 @@ from latcast.records import (
     Measurement,
     Platform,
     Reference,
+    Unit,
     device_name,
     runtime_and_version,
 )
@@ -84,6 +85,10 @@ class TestStatedParts:
     )
     def test_a_runtime_has_the_version_that_is_stated_and_no_second_one(self, text: str, parts: tuple[str, str]) -> None:
         assert runtime_and_version(text) == parts
+
+    @pytest.mark.parametrize(("unit", "batch"), [("gpu+eager+b256", 256), ("gpu", 1), ("cpu4+big", 1), ("gpu+b0", 1)])
+    def test_a_unit_says_the_images_that_it_computes_at_once(self, unit: str, batch: int) -> None:
+        assert Unit.parse(unit).batch == batch
 
     def test_a_platform_that_is_stated_again_by_its_parts_is_the_same(self) -> None:
         platform = Platform.stated("my_board", "tflite", "cpu4", "w8a16")

@@ -93,6 +93,11 @@ class Unit:
         kind = "cpu" if name[:1].isdigit() or name.startswith("cpu") else name.rstrip("0123456789")
         return cls(kind, 1, (), tuple(qualifiers))
 
+    @property
+    def batch(self) -> int:
+        """Images that it computes at once: 256 of ``gpu+b256``."""
+        return next((int(each[1:]) for each in self.qualifiers if re.fullmatch(r"b[1-9]\d{0,6}", each)), 1)
+
 
 _UNIT = re.compile(rf"{_PART.pattern}(?:@\d+(?:\.\d+)?GHz(?:\+[a-z0-9._+-]+)?)?")
 

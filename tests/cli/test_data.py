@@ -161,7 +161,7 @@ def test_files_of_a_named_platform_become_a_file(latcast: Latcast, tmp_path: Pat
     assert found.code == 0
     assert found.out.splitlines()[-1] == f"1 measurements, 1 of them new, in {output}"
     assert "squeezenet1_1  pixel4/tflite-2.17/cpu1/fp32        23.9  median of the timed runs, 50 runs" in found.out
-    assert "'squeezenet1_1' was taken for the published network of that name" in found.err
+    assert "files that are not here are taken for the published networks" in found.err
     assert [item.latency_ms for item in jsonlines.read(output)] == [23.905]
 
 

@@ -41,7 +41,8 @@ class TestAdd:
         [
             ("--unit", "cpux", "'cpux' is no unit; expected one such as cpu4"),
             ("--unit", "4threads", "'4threads' is no unit"),
-            ("--chip", "Snapdragon 8 Gen 9", "no chip is called 'Snapdragon 8 Gen 9'; nearest: Snapdragon 8 Gen"),
+            ("--chip", "Snapdragon 8 Gen 9", "no one chip is called 'Snapdragon 8 Gen 9'; nearest: Snapdragon 8 Gen"),
+            ("--chip", "Mali-G72", "no one chip is called 'Mali-G72'; it may mean Exynos 9609, "),
             ("--precision", "fp33", "'fp33' is not one of: fp32, fp16"),
         ],
     )
@@ -188,13 +189,20 @@ class TestAdd:
 
         assert found["platform"] == "pi5/ncnn-unstated/gpu/fp16"
 
-    @pytest.mark.parametrize(("name", "chip"), [("S24 Ultra", "snapdragon 8 gen 3"), ("M2 MacBook Air", "apple m2")])
+    @pytest.mark.parametrize(
+        ("name", "chip", "unit", "runtime"),
+        [
+            ("S24 Ultra", "snapdragon 8 gen 3", "cpu4", "tflite"), ("M2 MacBook Air", "apple m2", "cpu4", "tflite"),
+            ("S24", "snapdragon 8 gen 3", "npu", "qairt"),  # runs on Qualcomm's alone: not the one with an Exynos
+            ("Adreno 750", "snapdragon 8 gen 3", "gpu", "tflite"), ("pi5", "Broadcom BCM2712", "cpu4", "TensorFlow Lite"),
+        ],
+    )  # fmt: skip
     def test_a_device_is_known_by_the_names_that_predict_takes(
-        self, latcast: Latcast, tmp_path: Path, name: str, chip: str
+        self, latcast: Latcast, tmp_path: Path, name: str, chip: str, unit: str, runtime: str
     ) -> None:
         latency_ms = []
-        for arguments in ((name,), ("my own", "--chip", chip)):
-            add = ("device", "add", *arguments, "-u", "cpu4", "-r", "tflite", "-p", "fp32", "-o", tmp_path / "b.zip")
+        for arguments in ((name, "-r", runtime, "-p", "FP32"), ("my own", "--chip", chip, "-r", runtime.lower(), "-p", "fp32")):
+            add = ("device", "add", *arguments, "-u", unit, "-o", tmp_path / "b.zip")
             assert latcast(*add).code == 0
             found = latcast("predict", "resnet18", "--on", tmp_path / "b.zip", "--json").json["predictions"]
             latency_ms.append(found[0]["latency_ms"])
@@ -210,6 +218,8 @@ class TestAdd:
 
         assert (refused.code, named.code) == (2, 0)
         assert "its chip is not known; name it with --chip" in refused.err
+        of_two = latcast("device", "add", "M1", *ADD[3:], "-o", tmp_path / "b.zip").err
+        assert "its chip is not known; it may mean Apple M1, SpacemiT M1, " in of_two
 
 
 class TestShow:

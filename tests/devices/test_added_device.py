@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from latcast.devices.added_device import NewDevice, add_device, suggest_networks, typical_interval
-from latcast.devices.device_model import Arbitration, Weighing
+from latcast.devices.device_model import Arbitration, KnownPlatform, Weighing
 from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks
 from latcast.errors import DatasetError
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.records import Platform, Reference
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces import build
-from tests.devices.made_up_devices import features, fitted, networks, true_ms
+from tests.devices.made_up_devices import features, fitted, networks, platforms, true_ms
 
 PLATFORM = Platform.parse("new/tflite-2.14/cpu1/fp32")
 
@@ -133,6 +133,47 @@ def test_networks_without_a_graph_are_left_out_and_said() -> None:
     assert found.predictor.card["measurements"] == len(CHOSEN)
     with pytest.raises(DatasetError, match="none of the 1 measured networks has a graph here"):
         add_device(PLATFORM, MeasuredNetworks((mystery,)), fitted())
+
+
+def test_of_a_batch_latencies_are_taken_as_they_are_and_nothing_is_known_without_them() -> None:
+    batch = Platform.parse("new/tflite-2.14/cpu1+b1024/fp32")
+
+    # 500 times a single image's are those of 1,024 in parallel; of one image they are hardly milliseconds.
+    found = add_device(batch, measured(500.0), fitted())
+
+    assert found.predictor.predict(build(networks()[1])).latency_ms == pytest.approx(500 * float(true_ms()[0, 1]), rel=0.2)
+    with pytest.raises(DatasetError, match="say what they are with --latency-unit"):
+        add_device(PLATFORM, measured(500.0), fitted())
+    with pytest.raises(DatasetError, match=r"a batch of 1024, .* leave \+b1024 out, or measure networks"):
+        add_device(batch, MeasuredNetworks(()), fitted())
+
+
+def test_a_runtime_that_no_known_platform_has_is_said(added: NewDevice) -> None:
+    other = add_device(Platform.parse("new/mytool-1.0/cpu1/fp32"), measured(), fitted())
+
+    assert any("no known platform has the runtime mytool" in warning for warning in other.warnings)
+    assert not any("runtime" in warning for warning in added.warnings)
+
+
+def test_without_measurements_the_nearest_platforms_are_of_its_silicon_then_of_its_runtime() -> None:
+    def known(name: str, silicon: str, runtime: str) -> KnownPlatform:
+        covariates = {**platforms()[2].covariates, f"runtime {runtime}": 1.0}
+        return replace(platforms()[2], name=name, silicon=silicon, covariates=covariates)
+
+    # No chip has the id of the silicon of the Ryzen 5000 on desktops.
+    names = [("a", "bcm2711", "ncnn"), ("b", "vermeer", "ncnn"), ("c", "bcm2711", "tflite"), ("d", "vermeer", "tflite")]
+    model = replace(fitted(), platforms=tuple(known(*each) for each in names), states=fitted().states[:4])
+
+    found = add_device(Platform.parse("ryzen-9-5950x/tflite-2.14/cpu1/fp32"), MeasuredNetworks(()), model)
+
+    assert [each.platform for each in found.nearest] == ["d", "b", "c", "a"]
+    assert [each.same_chip for each in found.nearest] == [True, True, False, False]
+
+
+def test_one_network_says_the_factor_to_each_platform_and_not_how_well_it_fits() -> None:
+    found = add_device(PLATFORM, MeasuredNetworks(measured().networks[:1]), fitted())
+
+    assert all(each.deviation is None and each.factor is not None for each in found.nearest)
 
 
 def test_the_nearest_platforms_are_known_with_their_factor(added: NewDevice) -> None:

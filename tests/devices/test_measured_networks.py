@@ -136,6 +136,9 @@ class TestTables:
             "model,latency_ms\nresnet18,105.5 ± 3.2\nresnet50,1000 +/- 10 ms\n",
             "# Results\n\n| Model | Latency (ms) |\n|:------|-----:|\n| **resnet18** | 105.5 |\n| `resnet50` | 1000 |\n\nDone.\n",
             ",device,model,FPS\n0,pi,resnet18,9.47867298578199\n1,pi,resnet50,1\n",
+            "backbone,images/sec\nresnet18,9.47867298578199\nresnet50,1\n",
+            "Architecture,inferences per second\nresnet18,9.47867298578199\nresnet50,1\n",
+            "model,exec time (s/img)\nresnet18,0.1055\nresnet50,1\n",
         ],
     )
     def test_separators_and_headings_of_other_countries_and_people_are_read(self, tmp_path: Path, text: str) -> None:
@@ -163,6 +166,13 @@ class TestTables:
         [found] = read_measured([written(tmp_path, f"network,input,latency_ms\nresnet18,{size},5\n")], RPI5).networks
 
         assert build(found.reference).shape("input") == shape
+
+    def test_a_network_takes_the_size_of_another_collection_s_that_has_its_name(self, tmp_path: Path) -> None:
+        # pytorchcv's, which known phones ran, has one size.
+        found = read_measured([written(tmp_path, "model,input,latency_ms\nseresnet50,160,5\n")], RPI5)
+
+        assert build(found.networks[0].reference).shape("input") == (1, 3, 160, 160)
+        assert found.notes == ()
 
     def test_a_size_that_a_network_is_not_known_for_is_said(self, tmp_path: Path) -> None:
         found = read_measured([written(tmp_path, "model,resolution,latency_ms\ntimm/inception_v3,96,5\n")], RPI5)
@@ -243,6 +253,9 @@ class TestTables:
             ("model,latency_ms\nresnet18,1e300\n", r":2: the latency is 1e300; expected 1e-09 to 1e\+12 ms"),
             ("model,latency_ms\nresnet18,12 min\n", ":2: the latency is 12 min; expected a number, of ms, us, s or fps"),
             ("model,latency_ms\nresnet18,N/A\n", ":2: the latency is N/A; expected"),
+            ('model,latency_ms\nresnet18,"1,000"\n', ":2: the latency is 1,000; expected .* nothing between thousands"),
+            ("model;ms\nresnet18;1.000,5\n", ":2: the latency is 1.000,5; expected a point before decimals"),
+            ("model,ms,ms\nresnet18,30,31\n", ":1: found two columns 'ms'; expected one: runs of a network in rows"),
             ("model,batch,ms\nresnet18,4,30\n", ":2: the batch is 4; expected 1"),
             ("model,ms,Device\nresnet18,30,pi\nvgg16,9,s10\n", ":3: found Device 's10' after 'pi'; expected one in a file"),
             ("model,ms,precision\nresnet18,30,mixed\n", ":2: the precision is 'mixed'; expected fp32, fp16, bf16, int8"),

@@ -5,7 +5,7 @@ import pytest
 from latcast.chips.chip_names import chips_of, find
 from latcast.platforms import meaning_of
 from latcast.predictors.bundle_index import cards_of, platform_ids
-from latcast.predictors.platform_names import Named, best_known, read_name
+from latcast.predictors.platform_names import Named, best_known, read_name, runtime_called
 
 SPELLINGS = {
     "Pixel 4": ("pixel4", "Pixel 4", "google pixel 4", "PIXEL_4", "pixel-4 gpu", "Pixel4/TFLite-2.10/GPU/FP16"),
@@ -252,3 +252,14 @@ def test_the_cards_of_shipped_and_pooled_platforms_are_read_alone() -> None:
     names = ("pixel4/tflite-2.10/gpu/fp16", "jetson-nano/tensorrt-jetpack4.6/gpu/fp16")
 
     assert {name: card["networks"] > 0 for name, card in cards_of(names).items()} == dict.fromkeys(names, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "runtime"),
+    [
+        ("TFLite", "tflite"), ("TensorFlow Lite 2.16", "tflite-2.16"), ("ONNX Runtime 1.23.0", "onnxruntime-1.23.0"),
+        ("ncnn 20240410", "ncnn-20240410"), ("Arm NN", "armnn"), ("qnn_dlc", "qnn_dlc"), ("tflite-2.16", "tflite-2.16"),
+    ],
+)  # fmt: skip
+def test_a_runtime_in_any_spelling_is_written_as_ids_have_it(text: str, runtime: str) -> None:
+    assert runtime_called(text) == runtime

@@ -10,8 +10,9 @@ from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import resolve_model
+from latcast.records import Reference
 from latcast.spaces import build
-from latcast.spaces.catalogue import models
+from latcast.spaces.catalogue import model, models
 
 
 def test_named_networks_are_listed_with_their_published_sizes() -> None:
@@ -47,3 +48,11 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match=r"model\.onnx"):
         build(reference)
+
+
+def test_a_cell_of_nas_bench_201_is_named_by_its_text() -> None:
+    cell = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|none~0|none~1|skip_connect~2|"
+
+    assert model(cell) == Reference("nas_bench_201", {"cell": cell}, cell)
+    # The stem, one in each of five cells in three stages, and between stages a residual block of two and its shortcut.
+    assert sum(node.op_type == "Conv" for node in build(model(cell)).nodes) == 1 + 3 * 5 + 2 * 3

@@ -204,6 +204,13 @@ def chips() -> Mapping[str, Chip]:
 
 
 @cache
+def chip_of_die(die: str) -> Chip | None:
+    """Return the chip that a silicon is named after, else one that has it; None where none has."""
+    having = (name for name, known in _data()["chips"].items() if die in (name, known.get("die")))
+    return chips().get(die) or next(map(chips().get, having), None)
+
+
+@cache
 def devices() -> Mapping[str, Device]:
     """Return every device by its name."""
 

@@ -43,14 +43,19 @@ def _unit(text: str) -> str:
 
 
 def _chip(text: str) -> str:
-    from latcast.chips.chip_names import chip_of, nearest_known
+    from latcast.chips.chip_names import chip_of
+    from latcast.devices.naming_advice import may_mean, whole_name
 
-    if text and chip_of(text, text) is None:
-        near = ", ".join(nearest_known(text))
-        raise typer.BadParameter(
-            f"no chip is called '{text}'{f'; nearest: {near}' if near else ''}; leave it out where it is not known"
-        )
-    return text
+    found = whole_name(text) if text else text
+    if found and chip_of(found, found) is None:
+        raise typer.BadParameter(f"no one chip is called '{text}'{may_mean(text)}; leave it out where it is not known")
+    return found
+
+
+def _precision(text: str) -> str:
+    from latcast.spaces.model_names import PRECISIONS
+
+    return options.one_of("", *PUBLISHED_PRECISIONS)(PRECISIONS.get(text.lower(), text))
 
 
 @app.command()
@@ -66,7 +71,7 @@ def add(
             "--precision",
             "-p",
             help="fp32, fp16, int8...; not of language models.",
-            callback=options.one_of("", *PUBLISHED_PRECISIONS),
+            callback=_precision,
         ),
     ] = "",
     output: Annotated[
@@ -131,17 +136,18 @@ def add(
     from latcast.devices.device_model_file import load_device_model
     from latcast.devices.measured_files import read_measured
     from latcast.devices.measured_networks import MeasuredNetworks
-    from latcast.devices.naming_advice import whole_name
+    from latcast.devices.naming_advice import may_mean, whole_name
     from latcast.predictors.bundle import save_bundle
     from latcast.predictors.bundle_index import bundle_path
+    from latcast.predictors.platform_names import runtime_called
     from latcast.records import Platform
 
-    platform = Platform.stated(name, runtime, unit, precision)
-    called = name if chip else whole_name(name)
+    platform = Platform.stated(name, runtime_called(runtime), unit, precision)
+    called = name if chip else whole_name(name, vendor_of(platform))
     if not measured and chip_of(called, chip, kind_of(platform, {}), vendor_of(platform)) is None:
         raise typer.BadParameter(
-            f"nothing was measured on '{name}', and its chip is not known; name it with --chip, or time some networks: latcast "
-            "device kit",
+            f"nothing was measured on '{name}', and its chip is not known{may_mean(name)}; name it with --chip, or time some "
+            "networks: latcast device kit",
             param_hint="NAME",
         )
     with StageProgress() as progress:
@@ -222,7 +228,8 @@ def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
 def _print_nearest(predictor: PlatformPredictor) -> None:
     twin = predictor.card.get("twin")
     if twin:
-        print(f"as {twin['platform']}, times {twin['factor']:.2f} ({100 * twin['deviation']:.0f} % apart)")
+        apart = "" if twin["deviation"] is None else f" ({100 * twin['deviation']:.0f} % apart)"
+        print(f"as {twin['platform']}, times {twin['factor']:.2f}{apart}")
     print_table(
         "known platforms most like it",
         ("platform", "times slower here", "apart", ""),

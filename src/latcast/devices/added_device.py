@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latcast.chips.chip_names import chip_of, facts, nearest, vendor_of
-from latcast.chips.chip_table import Chip, chips
+from latcast.chips.chip_table import Chip, chip_of_die
 from latcast.chips.name_matching import joined
 from latcast.devices.covariates import FACTS, RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
-from latcast.devices.known_rows import Twin, most_like
+from latcast.devices.known_rows import Twin, most_like, traits_of
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import MEMBERS, Candidate
 from latcast.errors import DatasetError, LatcastError, one_line
@@ -29,7 +29,7 @@ from latcast.predictors.metrics import judge
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import UNIT_KINDS, Platform, Reference
+from latcast.records import UNIT_KINDS, Platform, Reference, Unit
 from latcast.spaces.lineages import lineage_of
 
 MISFIT_WEIGHT = 0.4
@@ -119,8 +119,8 @@ def add_device(
         latency_unit: "ms", "s" or "us" where the user said it.
 
     Raises:
-        DatasetError: No measured network has a graph, the unit is of no known kind or runs no networks, or the latencies are
-            hardly milliseconds.
+        DatasetError: No measured network has a graph, the unit is of no known kind, runs no networks or is of a batch of which
+            nothing was measured, or the latencies are hardly milliseconds.
     """
     kind = kind_of(platform, {})
     covariates = covariates_of(platform, kind, device_text, chip_text)
@@ -128,13 +128,18 @@ def add_device(
     if chip is not None and kind == "gpu" and chip.gpu and not chip.has("gpu") and not measured.networks:
         others = ", ".join(each for each in UNIT_KINDS if chip.has(each))
         raise DatasetError(f"the {chip.gpu} of {chip.name} draws, and runs no networks; expected another of its units: {others}")
+    batch = Unit.parse(platform.unit).batch
+    if batch > 1 and not measured.networks:
+        raise DatasetError(
+            f"the unit is of a batch of {batch}, and only single images are known of; leave +b{batch} out, or measure networks"
+        )
     die = chip.die if chip is not None else ""
     known, features, notes = _with_graphs(measured)
     described = model.described(features)
     if known.networks:
         nothing = described.rows(np.zeros(0, dtype=int))
         before = model.forecast(kind, covariates, nothing, np.zeros(0), die)
-        typical_ms = np.exp(described.log_ms(before)[0])
+        typical_ms = np.exp(described.log_ms(before)[0]) * np.sqrt(batch)  # between that of one image and that of one by one
         known = in_milliseconds(known, typical_ms, latency_unit)
     log_ms = np.log([each.latency_ms for each in known.networks])
     candidates = model.candidates(kind, covariates, described, log_ms, die)
@@ -149,12 +154,15 @@ def add_device(
     )
     alike = _nearest(model, kind, covariates, described, log_ms, die)
     twin = _named(alike, len(log_ms))
-    warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, chip))
+    warnings = _warnings(kind, len(log_ms), misfits, scale, alike, chip)
+    runtime = next(name for name in covariates if name.startswith("runtime "))
+    if runtime not in model.covariates:
+        warnings.append(f"no known platform has the {runtime}: what others do counts; latcast platforms lists them")
     card = _card(known, model, error, warnings, alike, twin, device_text, chip_text)
     predictor = PlatformPredictor.of_device(
         platform.id, load_rules(RULES), forecast, typical_interval(model, forecast, kind), card
     )
-    return NewDevice(predictor, alike, twin, misfits, (*measured.notes, *notes), warnings)
+    return NewDevice(predictor, alike, twin, misfits, (*measured.notes, *notes), tuple(warnings))
 
 
 def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkFeatures, list[str]]:
@@ -219,10 +227,10 @@ def _nearest(
 ) -> tuple[Twin, ...]:
     if len(log_ms):
         return tuple(most_like(model, kind, covariates, described, log_ms, die, NEAREST_SHOWN))
-    chip = chips().get(die)
+    chip, group = chip_of_die(die), traits_of(covariates)[0]
     relation = nearest(chip, kind) if chip is not None else (lambda _: (0, 0, 0))
     known = [model.platforms[row] for row in model.rows_of_kind[kind]]
-    known.sort(key=lambda each: relation(chips().get(each.silicon)))
+    known.sort(key=lambda each: (relation(chip_of_die(each.silicon)), len(group ^ traits_of(each.covariates)[0])))
     return tuple(Twin(each.name, None, None, bool(die) and each.silicon == die) for each in known[:NEAREST_SHOWN])
 
 

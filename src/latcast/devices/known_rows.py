@@ -64,7 +64,7 @@ class Twin:
         platform: Its id.
         factor: How many times slower the device is; None where nothing was measured.
         deviation: Standard deviation of the logarithms of measured over its latencies, after the factor, by the four fifths that
-            deviate least; None where nothing was measured.
+            deviate least; None where no two networks were measured.
         same_chip: Whether it is the same silicon.
     """
 
@@ -155,7 +155,8 @@ def most_like(
         known = model.platforms[model.rows_of_kind[kind][row]]
         apart = log_ms - found.seen[row]
         factor = np.median(apart)
-        deviation = float(np.quantile(np.abs(apart - factor), FOUR_FIFTHS) / DEVIATIONS_OF_FOUR_FIFTHS)
+        off = np.abs(apart - factor)
+        deviation = float(np.quantile(off, FOUR_FIFTHS) / DEVIATIONS_OF_FOUR_FIFTHS) if len(off) > 1 else None
         same_chip = bool(silicon) and known.silicon == silicon
         listed.append(Twin(known.name, float(np.exp(factor)), deviation, same_chip))
     return listed

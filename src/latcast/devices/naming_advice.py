@@ -12,14 +12,33 @@ from latcast.predictors.platform_names import read_name
 from latcast.records import UNIT_KINDS
 
 
-def whole_name(text: str) -> str:
+def whole_name(text: str, vendor: str = "") -> str:
     """Return the name of the device or chip that a text means where platforms are named ("S24 Ultra", "M2 MacBook Air").
 
-    The text is returned where it means none, or devices with different chips.
+    The text is returned where it means none, or devices with different chips. A GPU or NPU means the chip that alone has it.
+
+    Args:
+        text: As a user types it.
+        vendor: Of the chip, where that is known; see :func:`latcast.chips.chip_names.vendor_of`.
     """
-    named = read_name(text, platform_ids()) if chip_of(text) is None else None
-    entries = named.entries if named is not None else ()
-    return entries[0].name if len({chip.die for each in entries for chip in chips_of(each)[:1]}) == 1 else text
+    if chip_of(text, vendor=vendor) is not None:
+        return text
+    named = read_name(text, platform_ids())
+    entries = [(each.name, chips_of(each)[0]) for each in (named.entries if named is not None else ())]
+    entries = entries or [(each.chips[0].name, each.chips[0]) for each in find(text) if each.by in ("gpu", "npu")]
+    entries = [each for each in entries if each[1].vendor == vendor] or entries
+    return entries[0][0] if len({chip.die for _, chip in entries}) == 1 else text
+
+
+def may_mean(text: str) -> str:
+    """Return the end of a message about a text that names no one chip: what it may mean, or is spelled like."""
+    found = [each.name for each in find(text)[:MOST_MEANT]]
+    near = [] if found else nearest_known(text)
+    return f"; it may mean {', '.join(found)}" if found else f"; nearest: {', '.join(near)}" if near else ""
+
+
+MOST_MEANT = 4
+"""Devices and chips that a message names."""
 
 
 def what_to_name(text: str) -> str:
@@ -36,7 +55,7 @@ def what_to_name(text: str) -> str:
         )
     if found := find(text):
         part = "part of the name" if found[0].by == "name" else f"the {found[0].by}"
-        such = ", ".join(each.name for each in found[:4])
+        such = ", ".join(each.name for each in found[:MOST_MEANT])
         many = f"{len(found)} devices and chips, such as {such}; name one" if len(found) > 1 else f"{such}; name that"
         return f"'{text}' is {part} of {many}: latcast platforms --find '{text}'"
     words = text.split()

@@ -52,7 +52,7 @@ _FILLERS = frozenset(["on", "the", "a", "an", "with", "using", "at", "in", "via"
 
 _SAME_RUNTIME = (
     ("tflite", "litert"), ("paddle-lite", "paddle"), ("pytorch", "torch"), ("hailo-dfc", "hailo", "hailort"),
-    ("qairt", "qnn", "snpe"), ("onnxruntime", "onnx", "ort"), ("tensorrt", "trt"), ("drp-ai-tvm", "drp-ai"),
+    ("qairt", "qnn", "qnn_dlc", "snpe"), ("onnxruntime", "onnx", "ort"), ("tensorrt", "trt"), ("drp-ai-tvm", "drp-ai"),
 )  # fmt: skip
 """Names of one runtime, that of ids first."""
 
@@ -168,6 +168,16 @@ def names_of_runtime(name: str) -> frozenset[str]:
 def usual_runtime(name: str) -> str:
     """Return the name that ids have for a runtime: ``tflite`` for ``litert``."""
     return next((names[0] for names in _SAME_RUNTIME if name.lower() in names), name)
+
+
+def runtime_called(text: str) -> str:
+    """Return a runtime as platform ids name it: ``tflite-2.16`` for "TensorFlow Lite 2.16"; one that an id may hold unchanged."""
+    if re.fullmatch(r"[a-z0-9._+-]+", text):
+        return text
+    spelt = text.lower()
+    for spelling, word in _SPELLINGS:
+        spelt = spelling.sub(word, spelt)
+    return re.sub(r"[^a-z0-9._+]+", "-", spelt).strip("-")
 
 
 COLLECTIONS: Mapping[str, str] = {"ncnn": "ncnn_benchmark", "qairt": "aihub", "hailo-dfc": "hailo"}

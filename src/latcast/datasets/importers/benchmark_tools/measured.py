@@ -18,8 +18,9 @@ from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Ref
 from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name
 from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
-from latcast.spaces.catalogue import build, find_model, resized
+from latcast.spaces.catalogue import build, resized
 from latcast.spaces.catalogue import model as published_model
+from latcast.spaces.model_names import find_in_any_spelling
 from latcast.spaces.published_names import network_called, network_in
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
@@ -49,7 +50,7 @@ class NetworkNames:
             return found
         graph = build(found)
         shape = graph.shape(graph.inputs[0])
-        for each in (found, find_model(bare), network_called(bare, size)) if len(shape) == 4 else ():
+        for each in (found, find_in_any_spelling(bare), network_called(bare, size)) if len(shape) == 4 else ():
             with suppress(ModelError):
                 if each is not None:
                     return resized(each, {"": (*shape[:2], *timing.image)})
@@ -87,8 +88,7 @@ class NetworkNames:
                 )
             raise section.refused(f"the network '{names[-1]}' is not known: {remedy}; {problem}", timing.line) from None
         if timing.network != names[-1]:
-            note = f"'{names[-1]}' was taken for the published network of that name; a kit (--kit DIR) would make sure of it"
-            self.notes[note] = None
+            self.notes["files that are not here are taken for the published networks that they are called after"] = None
         return published
 
     def executed(self, timing: Timing, reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:

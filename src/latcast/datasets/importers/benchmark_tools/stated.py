@@ -16,7 +16,9 @@ from latcast.spaces.model_names import PRECISIONS, split_precision
 HEADER = ("model", "latency_ms")
 """``model`` is a file, or the name of a network."""
 
-_NETWORK = frozenset(("file", "model", "modelfile", "modelname", "name", "net", "network", "networkname"))
+_NETWORK = frozenset((
+    "arch", "architecture", "backbone", "file", "model", "modelfile", "modelname", "name", "net", "network", "networkname",
+))  # fmt: skip
 _PRECISION, _BATCH = frozenset(("dtype", "precision", "quantisation", "quantization")), frozenset(("batch", "batchsize"))
 _IMAGE = frozenset((
     "image", "imagesize", "imgsize", "imgsz", "input", "inputresolution", "inputshape", "inputsize", "resolution",
@@ -34,11 +36,15 @@ _UNITS: Mapping[str, float] = {
 }  # fmt: skip
 """Milliseconds in each unit."""
 
-_RATES, _LATENCIES = frozenset(("fps", "ips", "throughput")), frozenset(("duration", "latency", "time"))
+_RATES = frozenset(("fps", "ips", "qps", "throughput"))
+_LATENCIES = frozenset(("duration", "elapsed", "exec", "execution", "infer", "lat", "latency", "time"))
+_PER_SECOND = re.compile(r"(?:frame|image|img|inference|infer|sample)s? ?(?:/|per) ?s(?:ec(?:ond)?)?s?\b")
 _STATISTICS: Mapping[str, int] = {"median": 1, "p50": 1, "mean": 2, "average": 2, "avg": 2}
 """Which of several columns counts: a latency without a statistic, then the median, then the mean, last a rate."""
 
-_BESIDE = frozenset(("1", "frame", "frames", "image", "images", "in", "inference", "inferences", "per", "run", "second"))
+_BESIDE = frozenset((
+    "1", "frame", "frames", "image", "images", "img", "in", "inference", "inferences", "per", "run", "second",
+))  # fmt: skip
 """Words that change nothing in the heading of a latency or rate."""
 
 _VALUE = re.compile(r"(?P<number>\S+?)(?: *(?:±|\+/?-) *[\d.,]+)? *(?P<unit>[a-zµμ]+)?")
@@ -73,7 +79,10 @@ def _letters(heading: str) -> str:
 
 def _latency_column(heading: str) -> tuple[int, float | None] | None:
     """Return the rank of a column of latencies and the milliseconds in its unit, None for a rate; None for another column."""
-    words = set(re.findall(r"[a-zµμ]+\d*|\d+", heading.lower().replace("_", " "))) - _BESIDE
+    text = heading.lower().replace("_", " ")
+    if _PER_SECOND.search(text):
+        return 3, None
+    words = set(re.findall(r"[a-zµμ]+\d*|\d+", text)) - _BESIDE
     statistics, units = words & _STATISTICS.keys(), words & _UNITS.keys()
     words -= statistics | units | ({"runtime"} if units else set())
     if words and words <= _RATES:
@@ -187,6 +196,9 @@ def _timings(
     columns = _columns(headings)
     if columns is None:
         raise section.refused(f"found {', '.join(headings)}; expected {' and '.join(HEADER)}", section.lines[0])
+    for name in columns[:2]:
+        if headings.count(name) > 1:
+            raise section.refused(f"found two columns '{name}'; expected one: runs of a network in rows", section.lines[0])
     said: dict[str, str] = {}
 
     def timing(part: tuple[Line, _Row]) -> Timing | None:
@@ -215,6 +227,8 @@ def _timings(
         unit = value["unit"] if value else None
         if value is None or (unit and unit not in (*_UNITS, *_RATES)):
             raise section.refused(f"the latency is {text}; expected a number, of ms, us, s or fps", line)
+        if "," in value["number"]:
+            raise section.refused(f"the latency is {text}; expected a point before decimals and nothing between thousands", line)
         unit_ms = _UNITS.get(unit) if unit else columns.unit_ms
         number = positive(section, line, "the latency", value["number"], scale=unit_ms or 1.0)
         how = AS_STATED if unit_ms == 1 else f"{AS_STATED}, converted"
