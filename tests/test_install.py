@@ -136,6 +136,7 @@ COMMANDS_WITHOUT_A_DEVICE = (
     "--help",
     *(f"{name} --help" for section in SECTIONS.values() for name in section),
     "compare resnet18 squeezenet1_1 --on pixel4/tflite-2.10/gpu/fp16",
+    "data import benchmark few.csv --on pi4/tflite-2.17/cpu4/fp32 -o few.jsonl",
     "device suggest -n 3",
     "device add pi5 --unit cpu4 --runtime tflite --precision fp32 -o pi5",
     "device kit squeezenet1_1 -o kit",
@@ -149,6 +150,7 @@ COMMANDS_WITHOUT_A_DEVICE = (
 
 
 def test_a_small_install_does_what_needs_no_device(tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("model,latency_ms\nmobilenet_v2,75\n")
     for command, (code, out, err) in zip(COMMANDS_WITHOUT_A_DEVICE, outcomes(tmp_path, COMMANDS_WITHOUT_A_DEVICE), strict=True):
         assert code == 0, (command, err)
         assert out, command
@@ -171,6 +173,8 @@ COMMANDS_WITH_AN_EXTRA = (
     ("train kept.sqlite", "local"),
     ("evaluate pixel4/tflite-2.10/gpu/fp16 kept.sqlite", "local"),
     ("data variants -o variants", "parquet"),
+    ("data import usc .", "local"),
+    ("data import benchmark few.csv", "local"),
     ("hub serve", "server"),
     ("hub backup hub.gz", "server"),
     ("hub restore hub.gz", "server"),
@@ -190,6 +194,7 @@ COMMANDS_WITH_AN_EXTRA = (
 def test_work_that_needs_more_names_the_command_that_adds_it(tmp_path: Path) -> None:
     (tmp_path / "kept.sqlite").touch()
     (tmp_path / "network.pt2").touch()
+    (tmp_path / "few.csv").touch()
     found = outcomes(tmp_path, [command for command, _ in COMMANDS_WITH_AN_EXTRA])
 
     for (command, extra), (code, out, err) in zip(COMMANDS_WITH_AN_EXTRA, found, strict=True):

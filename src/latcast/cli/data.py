@@ -14,6 +14,7 @@ from latcast.cli.data_variants import export, rounds, sample, variants
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.errors import abridged
+from latcast.extras import require
 from latcast.tables import signed
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def import_dataset(
 
     if store is not None and output is not None:
         raise typer.BadParameter("--store and --output exclude each other")
+    if output is None:
+        require("latcast data import", "sqlalchemy")
     if dataset == BENCHMARK:
         _import_outputs(paths, platform=on, kit=kit, store=store, output=output, as_json=as_json)
         return
@@ -298,11 +301,13 @@ def _kept(dataset: str, store: str | None, output: Path | None, measurements: Se
         How many are new, and where they are.
     """
     from latcast.datasets import jsonlines
-    from latcast.datasets.store import Store
     from latcast.folders import made, measurements_folder
 
     if output is not None:
         return jsonlines.write(output, measurements), str(output)
+
+    from latcast.datasets.store import Store
+
     if store is None:
         file = measurements_folder() / f"{dataset}.sqlite"
         made(file.parent)
