@@ -19,6 +19,7 @@ from papers.litepred.blocks import (
     ridge_weights,
     transfer_blocks,
 )
+from papers.litepred.fine_tuning import FineTuned, divergence
 
 
 @pytest.fixture
@@ -115,3 +116,21 @@ def test_phones_without_common_blocks_are_refused(folder: Path) -> None:
 
     with pytest.raises(DatasetError, match="found no block that pixel4, pixel1, xiaomi11 all have"):
         read_blocks(folder)
+
+
+def test_a_perceptron_of_the_likest_phone_is_tuned_to_a_new_one_by_few_blocks() -> None:
+    sizes = np.random.default_rng(0).uniform(8, 512, (800, 2))
+    unlike_ms, like_ms = 0.02 * sizes[:, 1], 1e-4 * sizes[:, 0] * sizes[:, 1]
+    blocks = Blocks(np.zeros(800, dtype=int), sizes, np.column_stack([unlike_ms, like_ms]), 3 * like_ms * (1 + sizes[:, 0] / 256))
+    train, test = np.split(np.random.default_rng(1).permutation(800), [20])
+
+    found = FineTuned.of(blocks)(blocks, train)
+
+    # Untuned it errs by a quarter, tuned from the other phone's by an eighth.
+    assert np.abs(found[test] / blocks.latency_ms[test] - 1).mean() < 0.1
+
+
+def test_phones_whose_latencies_are_proportional_do_not_diverge() -> None:
+    assert divergence(np.log([1.0, 3.0]), np.log([2.0, 6.0])) == pytest.approx(0, abs=1e-12)
+    # Halves against a quarter and three quarters: log 2 / 2 + log(2/3) / 2.
+    assert divergence(np.zeros(2), np.log([1.0, 3.0])) == pytest.approx(0.1438, abs=1e-4)
