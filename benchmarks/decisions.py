@@ -2,8 +2,8 @@
 
 Two settings. A *known device*: its platforms are in the pool, with all latencies but those of the held-out lineages. A *new
 device*: no platform of its chip is in the pool, and up to ten networks of other lineages, the same on all its platforms, were
-measured. Widths of intervals and what errors share are learned on other chips; weights of the members are those of the shipped
-model.
+measured. Widths of intervals and what errors share are learned on other chips; so are weights of a known device's members, those
+of a new one's are the shipped model's.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from latcast.predictors.joint_platforms import (
 from latcast.records import Platform
 from latcast.training.fitting import Trainer
 from latcast.training.samples import lineages_of
-from shipping.arbitration import chip_folds, held_out_networks, without
+from shipping.arbitration import NEW_LINEAGES, chip_folds, held_out_networks, mixed_by_others, without
 from shipping.device_model_fit import Watch, fit_device_model, unwatched
+from shipping.known_forecasts import COUNTS, try_known
 from shipping.known_platforms import KnownPlatforms, known_platforms, read_datasets
 
 KNOWN, NEW, SHIPPED = "known device", "new device", "shipped phones"
@@ -156,19 +157,29 @@ def forecasts(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) 
     arbitration = load_device_model().arbitration
     judged = _judged(pool, seed)
     chip_fold = chip_folds(pool.platforms, CHIP_FOLDS, seed)
-    found: list[Forecasts] = []
+    found = list(_of_known(pool, judged, seed, watch))
     done = 0
     for fold in range(FOLDS):
         out = held_out_networks(pool.lineages, fold, seed)
-        for chips_out in (None, *range(CHIP_FOLDS)):
-            watch("leaving lineages and chips out", done, FOLDS * (CHIP_FOLDS + 1))
-            known = [each for each in pool.platforms if chips_out is None or chip_fold[each.silicon] != chips_out]
-            asked = [each for each in judged if chips_out is None or chip_fold[each.silicon] == chips_out]
-            setting = KNOWN if chips_out is None else NEW
-            found += _of_fold(pool, without(known, out), asked, out, arbitration, setting, fold, seed)
+        for chips_out in range(CHIP_FOLDS):
+            watch("leaving lineages and chips out", done, FOLDS * CHIP_FOLDS)
+            known = [each for each in pool.platforms if chip_fold[each.silicon] != chips_out]
+            asked = [each for each in judged if chip_fold[each.silicon] == chips_out]
+            found += _of_fold(pool, without(known, out), asked, out, arbitration, fold, seed)
             done += 1
     watch("leaving lineages and chips out", done, done)
     return found
+
+
+def _of_known(pool: KnownPlatforms, judged: Sequence[KnownPlatform], seed: int, watch: Watch) -> Iterator[Forecasts]:
+    """Yield forecasts of platforms of the pool, whose members weigh and whose intervals are as wide as those of shipped ones."""
+    folds = np.array([held_out_networks(pool.lineages, fold, seed) for fold in range(FOLDS)])
+    tried = try_known(pool, {each.name for each in judged}, seed=seed, watch=watch)
+    for one, mean, variance in mixed_by_others(tried, FOLDS, COUNTS):
+        trial = one.trial
+        if trial.held_out == NEW_LINEAGES:
+            fold = int(folds[:, trial.tested[0]].argmax())
+            yield _forecasts_of(pool, KNOWN, fold, trial.platform, trial.measured, trial.tested, mean, np.sqrt(variance))
 
 
 def _judged(pool: KnownPlatforms, seed: int) -> list[KnownPlatform]:
@@ -187,27 +198,36 @@ def _judged(pool: KnownPlatforms, seed: int) -> list[KnownPlatform]:
 
 def _of_fold(
     pool: KnownPlatforms, known: Sequence[KnownPlatform], asked: Sequence[KnownPlatform], out: np.ndarray,
-    arbitration: Mapping[str, tuple[Arbitration, ...]], setting: str, fold: int, seed: int,
+    arbitration: Mapping[str, tuple[Arbitration, ...]], fold: int, seed: int,
 ) -> Iterator[Forecasts]:  # fmt: skip
+    """Yield forecasts of new devices, by a model of the known platforms."""
     model = replace(fit_device_model(known, pool.features, seed=seed), arbitration=arbitration)
     described = model.described(pool.features)
-    totals = pool.features.totals
     # One order for all platforms, so that the platforms of a device measure the same networks.
     order = np.random.default_rng([seed, 1]).permutation(len(pool.references))
     for each in asked:
         held = out[each.networks]
         seen = np.flatnonzero(~held)
-        if setting == NEW:
-            seen = seen[np.argsort(order[each.networks[seen]])][:MEASURED]
+        seen = seen[np.argsort(order[each.networks[seen]])][:MEASURED]
         if not held.any() or not len(seen):
             continue
-        rows, tested, log_ms = each.networks[seen], each.networks[held], each.log_ms[seen]
-        forecast = model.forecast(each.kind, each.covariates, described.rows(rows), log_ms, each.silicon)
-        mean, deviation = described.rows(tested).log_ms(forecast)
-        yield Forecasts(
-            setting, fold, each, Traits.of(Platform.parse(each.name)), tested, each.log_ms[held], mean, deviation,
-            by_flops_and_memory(totals[rows], log_ms, totals[tested]), dict(zip(rows.tolist(), log_ms.tolist(), strict=True)),
-        )  # fmt: skip
+        rows, tested = each.networks[seen], each.networks[held]
+        forecast = model.forecast(each.kind, each.covariates, described.rows(rows), each.log_ms[seen], each.silicon)
+        yield _forecasts_of(pool, NEW, fold, each, rows, tested, *described.rows(tested).log_ms(forecast))
+
+
+def _forecasts_of(
+    pool: KnownPlatforms, setting: str, fold: int, platform: KnownPlatform, measured: np.ndarray, tested: np.ndarray,
+    mean: np.ndarray, deviation: np.ndarray,
+) -> Forecasts:  # fmt: skip
+    """Return forecasts of the tested networks, beside them those by the regression on the measured ones."""
+    log_ms = dict(zip(platform.networks.tolist(), platform.log_ms.tolist(), strict=True))
+    known = {row: log_ms[row] for row in measured.tolist()}
+    totals = pool.features.totals
+    simple = by_flops_and_memory(totals[measured], np.array([*known.values()]), totals[tested])
+    actual = np.array([log_ms[row] for row in tested.tolist()])
+    traits = Traits.of(Platform.parse(platform.name))
+    return Forecasts(setting, fold, platform, traits, tested, actual, mean, deviation, simple, known)
 
 
 def question_of(a: Traits, b: Traits) -> str:
