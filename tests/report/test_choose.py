@@ -21,6 +21,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.starts import StartLaw, StartModel
 from latcast.report.choose import choose, front_of
 from latcast.spaces.accuracies import read_accuracies
+from latcast.spaces.catalogue import build, model, models
 from latcast.spaces.named_kernels import named_kernels, rated_networks
 
 PHONE = "pixel4/tflite-2.10/1large/fp32"
@@ -156,7 +157,7 @@ class TestBudget:
             choose(phone, certainty=90)
 
     def test_an_interval_that_is_not_calibrated_is_a_warning(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
-        found = choose(replace(phone, interval=Interval()), models=graphs)
+        found = choose(replace(phone, interval=Interval()), models=graphs, accuracies=ACCURACIES)
 
         (warning,) = found.warnings
         assert f"{PHONE}: this bundle's interval is not calibrated" in warning
@@ -168,6 +169,39 @@ class TestWarnings:
 
         assert choose(quantised).warnings == ("accuracies are those of the published weights, before quantising to 8 bits",)
         assert choose(quantised, models=graphs, accuracies=ACCURACIES).warnings == ()
+
+    def test_a_pick_without_accuracies_is_said_to_be_the_fastest(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        assert "no accuracy of the candidates is known" in choose(phone, models=graphs).warnings[0]
+
+    def test_accuracies_that_are_of_no_candidate_are_named(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        found = choose(phone, models=graphs, accuracies={**ACCURACIES, "smal": 71.0})
+
+        assert found.warnings == ("smal: accuracies of no candidate",)
+
+    def test_accuracies_without_candidates_are_refused(self) -> None:
+        with pytest.raises(LatcastError, match="found accuracies, and no candidates that they are of"):
+            choose(PHONE, accuracies=ACCURACIES)
+
+
+class TestOwnCandidatesOfPublishedNames:
+    def test_have_the_published_accuracy_unless_another_is_given(self) -> None:
+        published = {each.name: each.top1_percent for each in models("mobilenet_v*")}
+
+        found = choose(PHONE, models=["MobileNet-v2", "mobilenet_v1"], accuracies={"mobilenet_v1": 12.5})
+
+        assert {each.name: each.accuracy for each in found.candidates} == {
+            "mobilenet_v2": published["mobilenet_v2"], "mobilenet_v1": 12.5,
+        }  # fmt: skip
+        assert [each.trained_on for each in found.candidates] == ["imagenet-1k", None]
+        assert found.warnings == ()
+
+    def test_a_file_of_such_a_name_has_none(self, tmp_path: Path) -> None:
+        file = tmp_path / "mobilenet_v2.onnx"
+        file.write_bytes(to_onnx(build(model("mobilenet_v2", as_measured=True))))
+
+        [found] = choose(PHONE, models=[file]).candidates
+
+        assert found.accuracy is None
 
 
 class TestNamedNetworks:

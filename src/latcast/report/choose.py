@@ -5,35 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from math import log
-from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from latcast.drawing import drawn, pareto
-from latcast.errors import LatcastError, ModelError, abridged, one_line
-from latcast.forecast import network_meant, placed, predict_each
-from latcast.graph.importers import MODEL_SUFFIXES
+from latcast.errors import LatcastError, abridged, one_line
+from latcast.forecast import placed
 from latcast.graph.ir import Graph
-from latcast.graph.operators.table import graph_macs
 from latcast.kernels.delegates import delegate_of
-from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
 from latcast.platforms import On, Platforms, load_all
-from latcast.predictors.conditions import STEADY, Bounded, Conditions
+from latcast.predictors.conditions import STEADY, Conditions
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Coverage, Grade, Prediction
-from latcast.predictors.starts import features_of_named
+from latcast.predictors.prediction import Grade
+from latcast.report.candidates import CandidateColumn, CandidateFacts, named_candidates, own_candidates, own_columns
 from latcast.report.check import positive
 from latcast.spaces.accuracies import TRAINED_ON
-from latcast.spaces.catalogue import NetworkSummary, model
 from latcast.spaces.catalogue import models as named_models
-from latcast.spaces.lineages import lineage_of
-from latcast.spaces.named_kernels import NamedKernels, Watch, named_crossings, named_kernels
+from latcast.spaces.named_kernels import Watch
 from latcast.tables import Rows, Tabular, plain_fields
 
 CERTAINTY = 0.9
@@ -246,7 +237,8 @@ def choose(
         max_ms: Milliseconds that it may take; None for no limit.
         models: The candidates, as :func:`latcast.predict` takes models, folders of model files among them; None for the named
             networks whose accuracy on ImageNet was published.
-        accuracies: Name of a candidate, as given or its file's name, to its accuracy in percent.
+        accuracies: Name of a candidate of ``models``, as given or its file's name, to its accuracy in percent; published names
+            that it lacks have the published one.
         trained_on: The most that the weights of named networks may have seen: ``"imagenet-1k"``, ``"imagenet-21k"``, with which
             many are pre-trained, or ``"more"``. The accuracy is the best of these weights.
         max_parameters: Learned values that it may have.
@@ -259,7 +251,7 @@ def choose(
 
     Raises:
         LatcastError: No candidate is within the limits of size; the certainty is not between 0 and 1; or ``trained_on`` is
-            another text, or given with own candidates.
+            another text, or given with own candidates; ``accuracies`` is given without.
         ModelError: A model cannot be read.
         UnknownPlatformError: See :func:`latcast.load`.
 
@@ -276,15 +268,19 @@ def choose(
         raise LatcastError(f"found trained_on '{trained_on}', expected one of {', '.join(TRAINED_ON)}")
     if models is not None and trained_on != TRAINED_ON[-1]:
         raise LatcastError("trained_on is of the named networks; give candidates of your own with their accuracies, without it")
+    if models is None and accuracies:
+        raise LatcastError("found accuracies, and no candidates that they are of; give the files or names of these, too")
     rated = {each.name: each for each in named_models(trained_on=trained_on) if each.top1_percent is not None}
     graphs = None if models is None else read_models(models_listed(models), ModelOptions(trust=trust))
+    unused: list[str] = []
     if graphs is None:
         predictors = load_all(on)
-        found_of = [_of_named(each, rated, conditions, watch) for each in predictors]
+        found_of = [named_candidates(each, rated, conditions, watch) for each in predictors]
         networks, columns = found_of[0][0], [column for _, under in found_of for column in under]
+        trained_on_of = {name: each.trained_on for name, each in rated.items()}
     else:
-        networks = _own_networks(graphs, accuracies or {})
-        predictors, columns = _own_columns(graphs, on, conditions)
+        networks, trained_on_of, unused = own_candidates(graphs, accuracies or {}, rated)
+        predictors, columns = own_columns(graphs, on, conditions)
     allowed = networks.parameters <= (np.inf if max_parameters is None else max_parameters)
     if graphs is None:
         allowed = allowed & ~np.isnan(networks.accuracy)
@@ -300,145 +296,27 @@ def choose(
             unknown.setdefault(why, []).append(networks.names[row])
             allowed[row] = False
     candidates = _candidates(networks, columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
-    if graphs is None:
-        candidates = tuple(replace(each, trained_on=rated[each.name].trained_on) for each in candidates)
+    candidates = tuple(replace(each, trained_on=trained_on_of.get(each.name)) for each in candidates)
     platforms = tuple(dict.fromkeys(each.platform.id for each in predictors))
     said = [
         f"{each.platform}: this bundle's interval is not calibrated, so that the certainty is not known"
         for each in predictors
         if each.interval.level is None
     ]
-    if (models is None) and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
+    if trained_on_of and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
         said.append("accuracies are those of the published weights, before quantising to 8 bits")
+    if unused:
+        said.append(f"{abridged(unused, 3)}: accuracies of no candidate")
+    if len(candidates) > 1 and all(each.accuracy is None for each in candidates):
+        said.append("no accuracy of the candidates is known, so that the pick is the fastest; give a table of accuracies")
     choice = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(dict.fromkeys(said)),
                     {why: tuple(names) for why, names in unknown.items()})  # fmt: skip
     return replace(choice, warnings=(*choice.warnings, *_fallbacks(choice, predictors, graphs)))
 
 
-@dataclass(frozen=True)
-class _Networks:
-    """The candidates, arrays by candidate; an accuracy that is not known is NaN."""
-
-    names: Sequence[str]
-    accuracy: np.ndarray
-    macs: np.ndarray
-    parameters: np.ndarray
-
-
-@dataclass(frozen=True)
-class _Column:
-    """The candidates, each on its platform, under one condition, arrays by candidate; a latency that is not known is NaN."""
-
-    predictions: Sequence[Prediction]
-    memory_bytes: np.ndarray
-    condition: str
-    place: int
-    """Position of the condition among those that were asked for."""
-    latency_ms: np.ndarray
-    low_ms: np.ndarray
-    high_ms: np.ndarray
-
-    @classmethod
-    def of_each_condition(cls, predictions: Sequence[Prediction], memory_bytes: np.ndarray) -> list[_Column]:
-        """Return a column for each condition that was asked for, or one of the steady latency."""
-        steady: list[dict[str, Bounded]] = [{"": (each.latency_ms, each.low_ms, each.high_ms)} for each in predictions]
-        found = [each.under_conditions() or usual for each, usual in zip(predictions, steady, strict=True)]
-        bounded = np.array([list(each.values()) for each in found], dtype=np.float64)  # None becomes NaN
-        parts = zip(found[0], bounded.transpose(1, 2, 0), strict=True)
-        return [cls(predictions, memory_bytes, name, place, *each) for place, (name, each) in enumerate(parts)]
-
-    @property
-    def deviations(self) -> np.ndarray:
-        """Standard deviations to either side that the interval reaches; one that is not calibrated is taken for 90 %."""
-        levels = (90.0 if each.level is None else each.level for each in self.predictions)
-        return np.array([NormalDist().inv_cdf(0.5 + level / 200) for level in levels])
-
-    def kept_ms(self, certainty: float) -> np.ndarray:
-        """Return the latency that each does not exceed with a certainty: its logarithm is normal on either side.
-
-        Where the interval alone is known, that is its upper bound, for as much certainty as there is of that.
-        """
-        score = NormalDist().inv_cdf(certainty)
-        reach = np.log(self.high_ms / self.latency_ms) if score > 0 else np.log(self.latency_ms / self.low_ms)
-        bound_ms = np.where(score <= self.deviations, self.high_ms, np.nan)
-        return np.where(np.isnan(self.latency_ms), bound_ms, self.latency_ms * np.exp(score * reach / self.deviations))
-
-    def probability(self, max_ms: float) -> np.ndarray:
-        """Return the probability that each latency is at most ``max_ms``."""
-        distance = log(max_ms) - np.log(self.latency_ms)
-        reach = np.where(distance > 0, np.log(self.high_ms / self.latency_ms), np.log(self.latency_ms / self.low_ms))
-        score = self.deviations * distance / np.maximum(reach, 1e-9)
-        normal = NormalDist()
-        return np.array([normal.cdf(each) for each in np.clip(score, -8, 8).tolist()])
-
-
-def _of_named(
-    predictor: PlatformPredictor, rated: Mapping[str, NetworkSummary], conditions: Conditions, watch: Watch
-) -> tuple[_Networks, list[_Column]]:
-    """Return the named networks, and their columns on a platform."""
-    found: NamedKernels = named_kernels(predictor.rules, watch)
-    networks = [rated.get(each.name, replace(each, top1_percent=None)) for each in found.networks]
-    names = [each.name for each in networks]
-    facts = _Networks(
-        names,
-        np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
-        np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
-        np.array([1e6 * each.million_parameters for each in networks]),
-    )
-    precision, delegate = predictor.platform.precision, delegate_of(predictor.platform)
-    crossings = np.zeros((len(names), 2)) if delegate is None else named_crossings(delegate, watch)
-    estimates = predictor.estimate_table(found.table)
-    crossing_ms = np.array([0.0 if delegate is None else delegate.crossing_ms(*each) for each in crossings.tolist()])
-    crossing_ms = crossing_ms * ~estimates.measured
-    latency_ms = estimates.latency_ms + crossing_ms
-    covered = estimates.covered_share * (1 - crossing_ms / latency_ms)
-    columns = (each.tolist() for each in (latency_ms, *predictor.bounds_ms(estimates, crossing_ms), covered))
-    grades = predictor.grades(estimates, [lineage_of(model(name)) for name in names])
-    predictions = [
-        Prediction(name, predictor.platform.id, ms, low_ms, high_ms, Coverage(share, ()), grade, level=predictor.interval.level)
-        for name, ms, low_ms, high_ms, share, grade in zip(names, *columns, grades, strict=True)
-    ]
-    if conditions != STEADY:
-        predictions = conditions.added_to(predictions, predictor, partial(features_of_named, found, precision))
-    memory_bytes = found.memory_bytes(precision)
-    for row, name in enumerate(names):
-        meant = network_meant(name, predictor)
-        if meant is not None:
-            graph = replace(read_model(meant), name=name)
-            [predictions[row]] = predictor.predict_many([graph], conditions=conditions)
-            memory_bytes[row] = memory_of(graph, predictor.rules, precision).total_bytes
-    return facts, _Column.of_each_condition(predictions, memory_bytes)
-
-
-def _own_networks(graphs: Sequence[Graph], accuracies: Mapping[str, float]) -> _Networks:
-    """Return the user's own candidates, whose accuracies stand under their names, or the file's name with or without suffix."""
-    if not graphs:
-        raise ModelError(f"found no candidates; expected model files ({', '.join(MODEL_SUFFIXES)}), folders of them, or names")
-    names = [graph.name for graph in graphs]
-    spelled = [(name, Path(name).name, Path(name).stem) for name in names]
-    accuracy = np.array([next((accuracies[text] for text in each if text in accuracies), np.nan) for each in spelled])
-    macs, parameters = np.array([[float(graph_macs(graph)), float(graph.parameter_count)] for graph in graphs]).T
-    return _Networks(names, accuracy, macs, parameters)
-
-
-def _own_columns(
-    graphs: Sequence[Graph], on: On | Platforms, conditions: Conditions
-) -> tuple[list[PlatformPredictor], list[_Column]]:
-    """Return the platforms of the user's own candidates, and their columns."""
-    predictors, columns = list[PlatformPredictor](), list[_Column]()
-    for there in predict_each(graphs, on, breakdown=False, conditions=conditions):
-        memory_bytes = [
-            memory_of(graph, at.rules, at.platform.precision, kernels).total_bytes
-            for graph, (at, kernels, _) in zip(graphs, there, strict=True)
-        ]
-        columns += _Column.of_each_condition([each.prediction for each in there], np.array(memory_bytes))
-        predictors += [each.predictor for each in there]
-    return predictors, columns
-
-
 def _candidates(
-    networks: _Networks, columns: Sequence[_Column], rows: np.ndarray, max_ms: float | None, max_memory_mb: float | None,
-    certainty: float,
+    networks: CandidateFacts, columns: Sequence[CandidateColumn], rows: np.ndarray, max_ms: float | None,
+    max_memory_mb: float | None, certainty: float,
 ) -> tuple[ModelCandidate, ...]:  # fmt: skip
     if not len(rows):
         return ()
