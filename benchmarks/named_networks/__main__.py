@@ -66,7 +66,7 @@ def build(
     from latcast.graph.passes.reshape_inputs import reshape_inputs
 
     collection = COLLECTIONS[space]
-    origin, recipes = collection.origin(), collection.recipes(data)
+    recipes = collection.recipes(data)
     path = FOLDER / f"{space}{SUFFIX}"
     made(FOLDER)
     file = GraphFile(path) if path.is_file() else None
@@ -127,7 +127,7 @@ def build(
                 try:
                     graph, parameters = resized(recipe) or built(recipe)
                     network = NamedGraph(
-                        recipe.name, recipe.input, parameters, graph_macs(graph), recipe.origin or origin,
+                        recipe.name, recipe.input, parameters, graph_macs(graph), recipe.origin or collection.origin(),
                         recipe.million_parameters, recipe.million_macs, recipe.figures,
                         collection.counted(graph) if collection.counted else None,
                     )  # fmt: skip

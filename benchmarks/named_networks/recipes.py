@@ -8,11 +8,11 @@ from __future__ import annotations
 import csv
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latcast.errors import ModelError
 from latcast.graph.importers import load_graph
@@ -20,6 +20,9 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators import filter_parameters, graph_macs, node_flops
 from latcast.spaces.named_graphs import Input, Origin
 from latcast.spaces.published_names import MEMBERS
+
+if TYPE_CHECKING:
+    from benchmarks.named_networks.npu_zoos import Made
 
 
 @dataclass(frozen=True)
@@ -239,24 +242,49 @@ def _heads(detector: Any) -> Any:
     return Heads()
 
 
-# Networks of other collections that are timm's, but for the classifier or for what was folded.
+# Collections of which most networks are known by other names.
+
+_WRITTEN = "latcast, after the published structure"
+_ROCKCHIP = "https://github.com/airockchip/rknn_model_zoo"
 
 
 def _netspresso_recipes(data: Path | None) -> list[Recipe]:
     """List classifiers of three classes, whose stages in netspresso-trainer's ``config/model`` are those of timm's modules."""
+    from benchmarks.named_networks.npu_zoos import NETSPRESSO
+
     names = {"EfficientFormer-l1": "efficientformer_l1", **{f"MixNet-{size}": f"mixnet_{size}" for size in "sml"}}
-    return [Recipe(name, "224x224", [(1, 3, 224, 224)], _timm_variant(known, classes=3)) for name, known in names.items()]
+    classifiers = [Recipe(name, "224x224", [(1, 3, 224, 224)], _timm_variant(known, classes=3)) for name, known in names.items()]
+    return [*classifiers, *_written(NETSPRESSO, "https://github.com/Nota-NetsPresso/netspresso-trainer")]
 
 
 def _hailo_recipes(data: Path | None) -> list[Recipe]:
-    """List RepVGG as it runs: each block one convolution. Figures as the model zoo states them."""
+    """List RepVGG as it runs, each block one convolution, and what latcast has written. Figures as the model zoo states them."""
+    from benchmarks.named_networks.npu_zoos import HAILO
+
+    source = "hailo_model_zoo c83fc03, which counts two operations each"
     figures = {"repvgg_a1": (12.79, 2350.0), "repvgg_a2": (25.5, 5100.0)}
+    folded = [
+        Recipe(name, "224x224x3", [(1, 3, 224, 224)], _timm_variant(name, fold=True), True, *stated, figures=source)
+        for name, stated in figures.items()
+    ]
+    return [*folded, *_written(HAILO, "https://github.com/hailo-ai/hailo_model_zoo", source)]
+
+
+def _rknn_recipes(data: Path | None) -> list[Recipe]:
+    from benchmarks.named_networks.npu_zoos import ROCKCHIP
+
+    return _written(ROCKCHIP, _ROCKCHIP)
+
+
+def _written(networks: Mapping[str, Made], address: str, figures: str = "") -> list[Recipe]:
+    """List networks that latcast has written after their published structure, and where their latencies are published."""
+    origin = Origin(_WRITTEN, address, "Apache-2.0")
     return [
         Recipe(
-            name, "224x224x3", [(1, 3, 224, 224)], _timm_variant(name, fold=True), True, *stated,
-            figures="hailo_model_zoo c83fc03, which counts two operations each",
+            name, given, [], lambda: None, True, parameters, None if gflops is None else 500 * gflops, figures,
+            origin, partial(make, name), filter_parameters,
         )
-        for name, stated in figures.items()
+        for name, (given, make, parameters, gflops) in networks.items()
     ]  # fmt: skip
 
 
@@ -322,16 +350,16 @@ def _pytorchcv_recipes(data: Path | None) -> list[Recipe]:
 
 
 def _yolo_origin() -> Origin:
-    return Origin("latcast, after the published structure", "https://docs.ultralytics.com/models", "Apache-2.0")
+    return Origin(_WRITTEN, "https://docs.ultralytics.com/models", "Apache-2.0")
 
 
 def _yolo_recipes(data: Path | None) -> list[Recipe]:
-    from benchmarks.named_networks.yolo import PUBLISHED, SIDES
+    from benchmarks.named_networks.yolo import graphs
 
     return [
-        Recipe(name, side, [], lambda: None, usual=side == SIDES[0], read=partial(make, name, side), learned=filter_parameters)
-        for name, (make, _, _) in PUBLISHED.items()
-        for side in SIDES
+        Recipe(name, side, [], lambda: None, usual=side == sides[0], read=partial(make, name, side), learned=filter_parameters)
+        for name, (make, sides) in graphs().items()
+        for side in sides
     ]
 
 
@@ -341,6 +369,7 @@ COLLECTIONS = {
     "torchvision": Collection(_torchvision_origin, _torchvision_recipes),
     "netspresso": Collection(_timm_origin, _netspresso_recipes),
     "hailo": Collection(_timm_origin, _hailo_recipes),
+    "rknn": Collection(partial(Origin, _WRITTEN, _ROCKCHIP, "Apache-2.0"), _rknn_recipes),
     "pytorchcv": Collection(_pytorchcv_origin, _pytorchcv_recipes),
     "yolo": Collection(_yolo_origin, _yolo_recipes),
 }

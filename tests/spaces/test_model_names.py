@@ -40,6 +40,9 @@ from latcast.spaces.model_names import nearest_models
         ("YOLOv8n", "aihub/yolov8_det"),
         ("yolov8s", "yolo/yolov8s"),
         ("YOLOv11m-seg", "yolo/yolo11m-seg"),
+        ("yolov7", "yolo/yolov7"),
+        ("YOLOX-S", "yolo/yolox-s"),
+        ("openai/clip-vit-base-patch32", "timm/vit_base_patch32_clip_quickgelu_224"),
         ("inceptionv3", "timm/inception_v3"),
         ("timm/convnext_tiny.fb_in1k", "timm/convnext_tiny"),
         ("hf_hub:timm/resnet50d.ra2_in1k", "timm/resnet50d"),
@@ -109,7 +112,10 @@ def test_every_network_is_found_without_its_space_but_where_a_family_is_meant() 
         ("vit_b_32", "vit_base_32"),
         ("vit_l_16", "timm/vit_large_patch16_224"),
         ("yolo11n-seg", "aihub/yolov11_seg"),
+        ("yolov3", "hailo/yolov3_416"),
         ("yolov5mu", "aihub/yolov5"),
+        ("yolov6n", "aihub/yolov6"),
+        ("yolov7-tiny", "aihub/yolov7"),
         ("yolov8n", "aihub/yolov8_det"),
         ("yolov8n-seg", "aihub/yolov8_seg"),
     }
@@ -119,7 +125,7 @@ def _letters(name: str) -> str:
     return "".join(sign for sign in name.lower() if sign.isalnum())
 
 
-@pytest.mark.parametrize("text", ["mobilenet_v1_0.25_100", "yolov9s", "yolov6s", "resnet51", "mobilebert", "gpt2", "", "/", "-"])
+@pytest.mark.parametrize("text", ["mobilenet_v1_0.25_100", "yolov9s", "yolov6l", "resnet51", "mobilebert", "gpt2", "", "/", "-"])
 def test_another_size_or_network_is_not_taken_for_it(text: str) -> None:
     with pytest.raises(UnknownNameError):
         model(text)

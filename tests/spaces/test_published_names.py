@@ -49,7 +49,7 @@ def test_other_inputs_and_classes_are_parameters() -> None:
     ("dataset", "name", "size"),
     [
         ("mlperf", "ssd_resnet34_1200", "1200"), ("mlperf", "bert_large_squad", "<=384"),
-        ("mlperf", "mobilenet_v1_0.33_224", "224"), ("hailo", "resnet_v1_50", "224x224x3"), ("ti", "resnet50_v1", "224"),
+        ("mlperf", "mobilenet_v1_0.33_224", "224"), ("hailo", "yolov5m", "640x640x3"), ("ti", "resnet50_v1", "224"),
         ("paddle", "shufflenet_v2", "224"), ("rknn", "mobilenetv2-12", "1x3x224x160"), ("timm", "convnext_tiny", "289"),
         ("aihub", "centernet_3d", "1 x 3 x 384 x 1280"),
     ],

@@ -53,6 +53,7 @@ _FILLERS = frozenset(["on", "the", "a", "an", "with", "using", "at", "in", "via"
 _SAME_RUNTIME = (
     ("tflite", "litert"), ("paddle-lite", "paddle"), ("pytorch", "torch"), ("hailo-dfc", "hailo", "hailort"),
     ("qairt", "qnn", "qnn_dlc", "snpe"), ("onnxruntime", "onnx", "ort"), ("tensorrt", "trt"), ("drp-ai-tvm", "drp-ai"),
+    ("rknpu2", "rknn-toolkit2"),
 )  # fmt: skip
 """Names of one runtime, that of ids first."""
 
@@ -170,17 +171,9 @@ def usual_runtime(name: str) -> str:
     return next((names[0] for names in _SAME_RUNTIME if name.lower() in names), name)
 
 
-def runtime_called(text: str) -> str:
-    """Return a runtime as platform ids name it: ``tflite-2.16`` for "TensorFlow Lite 2.16"; one that an id may hold unchanged."""
-    if re.fullmatch(r"[a-z0-9._+-]+", text):
-        return text
-    spelt = text.lower()
-    for spelling, word in _SPELLINGS:
-        spelt = spelling.sub(word, spelt)
-    return re.sub(r"[^a-z0-9._+]+", "-", spelt).strip("-")
-
-
-COLLECTIONS: Mapping[str, str] = {"ncnn": "ncnn_benchmark", "qairt": "aihub", "hailo-dfc": "hailo"}
+COLLECTIONS: Mapping[str, str] = {
+    "ncnn": "ncnn_benchmark", "qairt": "aihub", "hailo-dfc": "hailo", "rknpu1": "rknn", "rknpu2": "rknn",
+}  # fmt: skip
 """Runtime to the collection whose networks are timed with it."""
 
 

@@ -19,13 +19,16 @@ from latcast.spaces.named_graphs import find_named, graph_file, spaces_with_grap
 MOST_NEAR = 6
 """Networks that an unknown name is answered with."""
 
-_ORDER = ("timm", "torchvision", "huggingface", "aihub")
+_ORDER = ("timm", "torchvision", "huggingface", "yolo", "aihub")
 """Spaces whose networks are meant first by a name without a space, after the families."""
 
 _ALSO_CALLED: Mapping[str, str] = {
     "albert": "aihub/albert_base_v2_hf", "albertbasev2": "aihub/albert_base_v2_hf",
     "bert": "aihub/bert_base_uncased_hf", "bertbase": "aihub/bert_base_uncased_hf",
     "bertbaseuncased": "aihub/bert_base_uncased_hf",
+    **dict.fromkeys(("clipvitb16", "clipvitbasepatch16"), "timm/vit_base_patch16_clip_quickgelu_224"),
+    **dict.fromkeys(("clipvitb32", "clipvitbasepatch32"), "timm/vit_base_patch32_clip_quickgelu_224"),
+    **dict.fromkeys(("clipvitl14", "clipvitlargepatch14"), "timm/vit_large_patch14_clip_quickgelu_224"),
     "deitb": "timm/deit_base_patch16_224", "deitbase": "timm/deit_base_patch16_224",
     "deits": "deit_small_16", "deitsmall": "deit_small_16", "deitt": "deit_tiny_16", "deittiny": "deit_tiny_16",
     "detr": "aihub/detr_resnet50", "ghostnet": "ghostnet_x1_0",
@@ -37,12 +40,14 @@ _ALSO_CALLED: Mapping[str, str] = {
     "swins": "swin_small", "swint": "swin_tiny", "vitb16": "vit_base_16", "vitb32": "vit_base_32", "vitbase": "vit_base_16",
     "vitl16": "timm/vit_large_patch16_224", "vits16": "timm/vit_small_patch16_224", "vitti16": "timm/vit_tiny_patch16_224",
     "wavlm": "aihub/huggingface_wavlm_base_plus", "yolo11nseg": "aihub/yolov11_seg", "yolov11nseg": "aihub/yolov11_seg",
-    "yolov3tinyu": "aihub/yolov3", "yolov5mu": "aihub/yolov5", "yolov6n": "aihub/yolov6", "yolov7tiny": "aihub/yolov7",
+    "yolov3": "hailo/yolov3_416", "yolov3tiny": "hailo/tiny_yolov3", "yolov3tinyu": "aihub/yolov3", "yolov5mu": "aihub/yolov5",
+    "yolov6n": "aihub/yolov6", "yolov7tiny": "aihub/yolov7",
     "yolov8n": "aihub/yolov8_det", "yolov8nseg": "aihub/yolov8_seg",
     **{f"yolov11{size}": f"yolo/yolo11{size}" for size in "nsmlx"},
     **{f"yolov11{size}seg": f"yolo/yolo11{size}-seg" for size in "smlx"},
 }  # fmt: skip
-"""Letters and digits of other names to names here: of a family its usual member, of AI Hub's detectors the size they are of."""
+"""Letters and digits of other names to names here: of a family its usual member, of AI Hub's detectors the size they are of, of
+CLIP its encoder of images."""
 
 
 def find_in_any_spelling(text: str, *, whole: bool = False) -> Reference | None:
