@@ -24,7 +24,7 @@ KEYS = {
     "chips": {
         "name": str, "vendor": str, "aliases": list, "year": int, "process_nm": int, "cpu": list, "memory": str,
         "bandwidth_gb_s": (int, float), "gpu": str, "gpu_cores": int, "gpu_mhz": int, "gpu_gflops": int, "npu": str,
-        "npu_tops": (int, float), "die": str, "ram_gb": list, "source": str,
+        "npu_tops": (int, float), "npu_cores": int, "die": str, "ram_gb": list, "source": str,
     },
     "devices": {"aliases": list, "chips": list, "year": int, "ram_gb": list, "source": str},
     "gpus": {"family": str, "fma_per_core": int},
@@ -150,6 +150,10 @@ def test_facts_of_gpus_and_npus_name_their_family() -> None:
     assert mali["log2_gpu_gflops"] == pytest.approx(math.log2(2 * 12 * 12 * 0.746))
     assert {"npu=hexagon", "memory=LPDDR5X"} <= set(hexagon)
     assert hexagon["log2_tops"] == pytest.approx(math.log2(48))
+    # The RK3588 has three cores of 2 TOPS.
+    assert [facts(chips()["rk3588"], "npu", unit)["log2_tops"] for unit in ("npu+rknn", "npu+1core+rknn")] == pytest.approx(
+        [math.log2(6), 1.0]
+    )
 
 
 def test_unknown_facts_are_absent() -> None:

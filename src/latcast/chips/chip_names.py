@@ -39,6 +39,9 @@ class Found:
 
 Entry = Chip | Device
 
+ONE_CORE = "1core"
+"""Part of a unit's id that says that one core of an NPU computes."""
+
 
 class _Name(NamedTuple):
     """A written name, the chip or device that it names, and whether its first word, a brand, is left out."""
@@ -257,7 +260,8 @@ FLAGS = ("neon", "fp16", "dotprod", "i8mm", "sve", "avx2", "avx512", "vnni", "am
 def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
     """Return the facts of a chip's unit, as numbers near 0 to 10; unknown ones are absent.
 
-    ``unit``, of the platform id, names the cores (``1small``, ``cpu4+little``); empty means the fastest.
+    ``unit``, of the platform id, names the cores (``1small``, ``cpu4+little``, ``npu+1core``); empty means the fastest, or all
+    of an NPU.
 
     Returns:
         For all kinds ``year`` (since 2018, in units of 5 years), ``log2_bandwidth_gb_s``, the CPU's ``log2_ghz`` and ``vendor=``.
@@ -297,7 +301,8 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
             f"gpu={chip.gpu_family}": 1.0,
         }
     elif unit_kind == "npu" and chip.npu:
-        found |= {"log2_tops": _log2(chip.npu_tops), f"npu={chip.npu_family}": 1.0}
+        share = chip.npu_cores or 1 if ONE_CORE in unit.split("+") else 1
+        found |= {"log2_tops": _log2(None if chip.npu_tops is None else chip.npu_tops / share), f"npu={chip.npu_family}": 1.0}
         if chip.memory:
             found[f"memory={chip.memory}"] = 1.0
     return {name: value for name, value in found.items() if value is not None}

@@ -73,6 +73,7 @@ class Chip:
             from the other and the clock, or the arithmetic from the cores and ``fma_per_core`` of the file.
         npu, npu_family: Class, "hexagon-v66" (or the family), and family, "hexagon".
         npu_tops: Peak in int8.
+        npu_cores: Cores that run one network each or one network together; None where there is one, or it is not known.
         source: Source of the facts.
     """
 
@@ -96,6 +97,7 @@ class Chip:
     npu: str | None = None
     npu_family: str | None = None
     npu_tops: float | None = None
+    npu_cores: int | None = None
     source: str = ""
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of, facts, vendor_of
+from latcast.chips.chip_names import ONE_CORE, chip_of, facts, vendor_of
 from latcast.chips.chip_table import Chip, chips
 from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.errors import DatasetError
@@ -99,7 +99,7 @@ ROUTES: Mapping[str, tuple[str, str]] = {
 
 def _route(platform: Platform, runtime: str, chip: Chip | None) -> str:
     """Return the route by which a runtime reaches an NPU, the usual one in any version, or another that the unit says."""
-    said = platform.unit.partition("+")[2].split("+")[0]
+    said = platform.unit.partition("+")[2].removeprefix(f"{ONE_CORE}+").split("+")[0]
     usual, vendor = ROUTES.get(runtime, ("", ""))
     leads_there = not vendor or (chip is not None and chip.vendor == vendor)
     return usual if said.partition("-")[0] == usual.partition("-")[0] or (leads_there and not said) else said
