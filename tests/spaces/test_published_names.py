@@ -131,3 +131,26 @@ def test_renesas_names_are_networks_of_the_published_work(name: str, network: st
     found = published_network("renesas_drpai", name, "224x224")
     assert found.parameters["name"] == network
     assert graph_macs(build(found)) / 1e6 == pytest.approx(million_macs, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "gflops"),
+    # Operations in the table of Hailo's model zoo.
+    [("yolov8s", 28.6), ("yolov8m_pose", 81.02), ("yolov11m", 68.1), ("yolov5m_6.1", 48.96), ("yolov7_tiny", 13.74)],
+)  # fmt: skip
+def test_detectors_on_npus_are_networks_of_the_published_work(name: str, gflops: float) -> None:
+    assert 2e-9 * graph_macs(build(published_network("hailo", name, "640x640x3"))) == pytest.approx(gflops, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "size", "network", "side"),
+    [
+        ("rknn", "yolov8n", "1x3x640x640", "yolov8n-heads", 640), ("rknn", "yolo11s", "1x3x640x640", "yolo11s-heads", 640),
+        ("hailo", "yolov11s", "640x640x3", "yolo11s-heads", 640), ("renesas_drpai", "YOLOv8l (ONNX)", "320x320", "yolov8l", 320),
+    ],
+)  # fmt: skip
+def test_a_detector_is_one_network_whoever_measured_it(dataset: str, name: str, size: str, network: str, side: int) -> None:
+    found = published_network(dataset, name, size)
+
+    assert (found.space, found.parameters["name"]) == ("yolo", network)
+    assert build(found).shape("images") == (1, 3, side, side)

@@ -33,11 +33,12 @@ ResNet-50 v1.5 of TensorFlow has its stride in the 3x3 convolution, as the membe
 block of a stage, and no family does. ONNX's ResNet-101 v1 and Keras's ResNet-50 have theirs in the first convolution of a block,
 as pytorchcv's.
 
-Left out though a network has the name: Hailo's resnet_v1_50 (3.49 G multiply-accumulates), squeezenet_v1.1 (0.39 G),
-mobilenet_v3 (4.07 M parameters), DeiTs and ViTs (7 and 4 % fewer parameters than theirs); Paddle's MobileNetV2 of other widths
-(rounded otherwise), EfficientNets (their input is not stated), Xceptions (of another kind of block than timm's),
-ViT_small_patch16_224 (768 channels) and shufflenet_v2 (not the same network in every release); TI's densenet (10.9 M parameters)
-and squeezenet (its version is not stated); NetsPresso's MobileNetV3-small (its classifier differs between versions).
+Left out though a network has the name: Hailo's squeezenet_v1.1 (0.39 G multiply-accumulates), mobilenet_v3 (4.07 M parameters),
+DeiTs and ViTs (7 and 4 % fewer parameters than theirs) and YOLOv5 of releases before 6.1 (6 % more work); Renesas's YOLOv5, of
+which no release is stated; Paddle's MobileNetV2 of other widths (rounded otherwise), EfficientNets (their input is not stated),
+Xceptions (of another kind of block than timm's), ViT_small_patch16_224 (768 channels) and shufflenet_v2 (not the same network in
+every release); TI's densenet (10.9 M parameters) and squeezenet (its version is not stated); NetsPresso's MobileNetV3-small (its
+classifier differs between versions).
 """
 
 _GRID = re.compile(r"((?:mobilenet_v[123]|mnasnet)(?:_large|_small)?(?:_minimalistic)?)_(\d\.\d+)_\d+")
