@@ -171,6 +171,16 @@ def usual_runtime(name: str) -> str:
     return next((names[0] for names in _SAME_RUNTIME if name.lower() in names), name)
 
 
+def runtime_called(text: str) -> str:
+    """Return a runtime as platform ids name it: ``tflite-2.16`` for "TensorFlow Lite 2.16"; one that an id may hold unchanged."""
+    if re.fullmatch(r"[a-z0-9._+-]+", text):
+        return text
+    spelt = text.lower()
+    for spelling, word in _SPELLINGS:
+        spelt = spelling.sub(word, spelt)
+    return re.sub(r"[^a-z0-9._+]+", "-", spelt).strip("-")
+
+
 COLLECTIONS: Mapping[str, str] = {
     "ncnn": "ncnn_benchmark", "qairt": "aihub", "hailo-dfc": "hailo", "rknpu1": "rknn", "rknpu2": "rknn",
 }  # fmt: skip
