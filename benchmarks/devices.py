@@ -41,12 +41,12 @@ from benchmarks.result_files import keep, kept
 from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
-from latcast.devices.covariates import RULES, network_kernels
+from latcast.devices.covariates import network_kernels
 from latcast.devices.device_model import INTERCEPT, KINDS, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import SHIPPED, load_device_model
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
-from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.network_features import RULES, NetworkFeatures
 from latcast.predictors.network_memory import nearness
 from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build

@@ -194,7 +194,6 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
     index = {
         "schema": pool_file.SCHEMA,
         "terms": TERM_NAMES,
-        "rules": platforms[0].predictor.rules.runtime,
         "ids": [each.predictor.platform.id for each in platforms],
         "members": list(names),
         "networks": list(networks),

@@ -20,17 +20,16 @@ import numpy as np
 
 from latcast.chips.chip_table import chips
 from latcast.devices.added_device import typical_interval
-from latcast.devices.covariates import RULES
 from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.members import FLOPS_AND_MEMORY
-from latcast.kernels.rules import load_rules
 from latcast.predictors.card import FEWEST_JUDGED, POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import Member
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.metrics import judge
+from latcast.predictors.network_features import network_rules
 from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Measurement
+from latcast.records import Measurement, Platform
 from latcast.spaces.lineages import lineage_of
 from shipping.arbitration import (
     NEW_LINEAGES,
@@ -248,7 +247,6 @@ def pool_members(
         watch: Told of every hundredth platform.
     """
     described = model.described(pool.features)
-    rules = load_rules(RULES)
     listed = [each for each in pool.platforms if each.name in wanted]
     coverage = _coverage_by_kind(listed, judged)
     typical = described.rows(np.arange(0, len(pool.references), EVERY))
@@ -273,7 +271,8 @@ def pool_members(
             TRAINING_LINEAGES: sorted({lineage_of(reference) for reference in references}),
             **about.get(each.name, {}),
         }
-        predictor = PlatformPredictor.of_device(each.name, rules, forecast, typical_interval(model, forecast, each.kind), card)
+        rules, interval = network_rules(Platform.parse(each.name)), typical_interval(model, forecast, each.kind)
+        predictor = PlatformPredictor.of_device(each.name, rules, forecast, interval, card)
         yield PoolMember(predictor, priors, tuple(_moments(member, typical) for member in forecast.members))
     watch("posteriors of platforms", len(listed), len(listed))
 

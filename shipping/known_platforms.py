@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ import numpy as np
 from latcast.chips.chip_names import chip_of, silicon
 from latcast.chips.chip_table import chips
 from latcast.datasets.importers import IMPORTERS
-from latcast.devices.covariates import RULES, covariates_of, kind_of
+from latcast.devices.covariates import covariates_of, kind_of
 from latcast.devices.device_model import KINDS, KnownPlatform
 from latcast.environment import MOMENT
 from latcast.errors import LatcastError
+from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
-from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.network_features import RULES, UNFOLDED_RULES, NetworkFeatures, network_rules
 from latcast.records import Measurement, Platform, Reference, Unit
 from latcast.spaces import build
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
@@ -106,22 +107,23 @@ def known_platforms(
             about[place] = _described(source, item)
         references.setdefault(key, item.reference)
         cells.setdefault(place, {}).setdefault(key, []).append(float(item.latency_ms or 0.0))
-    kernels = {}
-    rules = load_rules(RULES)
+    unfolds = {place: network_rules(Platform.parse(each.name)).standardises for place, each in about.items()}
+    kernels: dict[tuple[str, bool], tuple[Kernel, ...]] = {}
     for done, (key, reference) in enumerate(references.items()):
         watch("reading networks", done, len(references))
         try:
-            kernels[key] = find_kernels(build(reference), rules)
+            kernels |= _kernels(key, reference, {unfolds[place] for place, listed in cells.items() if key in listed})
         except LatcastError:
             left_out["the network cannot be built"] = left_out.get("the network cannot be built", 0) + 1
     watch("reading networks", len(references), len(references))
-    index = {key: place for place, key in enumerate(kernels)}
+    index = {found: place for place, found in enumerate(kernels)}
     features = NetworkFeatures.of(list(kernels.values()))
     platforms = []
     for place, each in about.items():
-        known = {key: values for key, values in cells[place].items() if key in index}
+        where = {key: index.get((key, unfolds[place]), index.get((key, False))) for key in cells[place]}
+        known = {row: cells[place][key] for key, row in where.items() if row is not None}
         if known:
-            rows = np.array([index[key] for key in known])
+            rows = np.array([*known])
             log_ms = np.log([float(np.median(values)) for values in known.values()])
             if _impossible(each, features.totals[rows, 0], log_ms):
                 why = "its platform would compute faster than its chip can"
@@ -130,8 +132,24 @@ def known_platforms(
             platforms.append(
                 KnownPlatform(each.name, each.kind, each.silicon, each.covariates, rows, log_ms, each.source)
             )  # fmt: skip
-    listed = tuple(references[key] for key in kernels)
+    listed = tuple(references[key] for key, _ in kernels)
     return KnownPlatforms(tuple(platforms), listed, features, tuple(lineage_or_none(each) for each in listed), left_out)
+
+
+def _kernels(key: str, reference: Reference, ran: Collection[bool]) -> dict[tuple[str, bool], tuple[Kernel, ...]]:
+    """Return a network's kernels by its key and whether constants are not folded, where that makes a difference.
+
+    Args:
+        key: Of the reference.
+        reference: The network.
+        ran: Of each platform that ran it, whether it does not fold constants.
+
+    Raises:
+        LatcastError: It cannot be built.
+    """
+    graph = build(reference)
+    used = set(ran) if graph.standardised else {False}
+    return {(key, each): find_kernels(graph, load_rules(UNFOLDED_RULES if each else RULES)) for each in sorted(used)}
 
 
 LEAST_FLOPS, PEAKS = 5e8, 4.0

@@ -12,13 +12,13 @@ import numpy as np
 
 from latcast.chips.chip_names import silicon
 from latcast.datasets.importers import IMPORTERS
-from latcast.devices.covariates import RULES, covariates_of, network_kernels
+from latcast.devices.covariates import covariates_of, network_kernels
 from latcast.devices.device_model import KnownPlatform
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError, ModelError
 from latcast.kernels.rules import load_rules
 from latcast.measure.labels import LabelError, label_error_of_halves
-from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.network_features import RULES, NetworkFeatures
 from latcast.records import Platform
 from latcast.spaces.iiswc20 import graph_of_layers, layers_of, short_layers
 from papers.iiswc20.paper import CLUSTERS

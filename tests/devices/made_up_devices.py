@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from latcast.devices.covariates import RULES, network_kernels
+from latcast.devices.covariates import network_kernels
 from latcast.devices.device_model import INTERCEPT, TERM_COUNT, DeviceModel, KnownPlatform
 from latcast.kernels.rules import load_rules
-from latcast.predictors.network_features import BASE_TERMS, NetworkFeatures
+from latcast.predictors.network_features import BASE_TERMS, RULES, NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.records import Reference
 from latcast.spaces.catalogue import model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from latcast.spaces.catalogue import build, model
 def assert_same(found: Graph, expected: Graph) -> None:
     """Graphs are equal in everything, the types of numbers included."""
     assert found.structure_key == expected.structure_key
-    for name in ("name", "nodes", "inputs", "outputs", "weights", "precision"):
+    for name in ("name", "nodes", "inputs", "outputs", "weights", "standardised", "precision"):
         assert getattr(found, name) == getattr(expected, name), name
     assert dict(found.tensors) == dict(expected.tensors)
     assert repr([node.attributes for node in found.nodes]) == repr([dict(sorted(n.attributes.items())) for n in expected.nodes])
@@ -38,6 +39,13 @@ def test_a_network_is_read_back_as_it_was(name: str) -> None:
     graph = build(model(name))
 
     assert_same(unpack(pack(graph), graph.name), graph)
+
+
+def test_standardised_filters_are_told_from_others() -> None:
+    graph = build(model("resnet18"))
+    marked = replace(graph, standardised=frozenset({node.inputs[1] for node in graph.nodes_of_type["Conv"][:2]}))
+
+    assert_same(unpack(pack(marked), marked.name), marked)
 
 
 def test_repeated_blocks_take_few_bytes() -> None:

@@ -435,3 +435,17 @@ class TestLayouts:
         graph = b.finish(b.relu(b.transpose(b.relu(x), (0, 3, 1, 2))))
 
         assert self.busy(graph, rules_for("openvino", "fp32")) == ["conv", "transpose", "activation", "activation"]
+
+
+def test_filters_are_standardised_before_their_convolution_where_constants_are_not_folded() -> None:
+    b = GraphBuilder("two")
+    graph = b.finish(b.conv(b.conv(b.input((1, 8, 32, 32)), 16, 3), 4, 1))
+    second = graph.nodes[1]
+    graph = replace(graph, standardised=frozenset({second.inputs[1]}))
+
+    folded, unfolded = (find_kernels(graph, load_rules(name)) for name in ("tflite", "unfolded"))
+
+    assert [kernel.kernel_type for kernel in folded] == ["conv", "conv"]
+    assert [kernel.kernel_type for kernel in unfolded] == ["conv", "layer_norm.of_filters", "conv"]
+    # Four filters of sixteen values, for the sake of the second convolution.
+    assert (unfolded[1].configuration[:2], unfolded[1].name, unfolded[1].nodes) == ((4, 16), second.name, ())

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latcast.graph.builder import GraphBuilder
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
@@ -24,8 +25,10 @@ from latcast.predictors.network_features import (
     NetworkFeatures,
     kernel_group,
     kernel_groups,
+    network_rules,
     term_places,
 )
+from latcast.records import Platform
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 
@@ -195,3 +198,26 @@ def test_a_linear_layer_of_one_row_costs_the_reading_of_its_weights() -> None:
     vector = NetworkFeatures.of([[_kernel("linear", rows=1, in_features=8, out_features=4)]])
 
     assert _counted(vector) == pytest.approx({"moved matmul": 12, "weights linear": 32, "kernels conv": 1})
+
+
+@pytest.mark.parametrize(
+    ("unit", "standardises"),
+    [("cpu+dynamo", True), ("gpu+eager", True), ("cpu4", False), ("cpu+xnnpack", False), ("gpu+eager+b256", False)],
+)
+def test_filters_are_standardised_at_every_inference_of_an_image_where_pytorch_interprets_or_compiles_a_network(
+    unit: str, standardises: bool
+) -> None:
+    assert network_rules(Platform.parse(f"a/pytorch-2.4.0/{unit}/fp32")).standardises is standardises
+
+
+def test_standardising_filters_reads_the_learned_ones_and_normalises_as_many_values() -> None:
+    b = GraphBuilder("one")
+    graph = b.finish(b.conv(b.input((1, 8, 32, 32)), 16, 3))
+    graph = replace(graph, standardised=frozenset({graph.nodes[0].inputs[1]}))
+
+    folded, unfolded = (NetworkFeatures.of([find_kernels(graph, load_rules(name))]).terms[0] for name in ("tflite", "unfolded"))
+
+    more = dict(zip(TERM_NAMES, (unfolded - folded) / TERM_UNITS, strict=True))
+    values = 16 * 8 * 3 * 3
+    expected = {"moved normalisation": 2 * values, "weights conv": values, "kernels elementwise": 1}
+    assert {name: count for name, count in more.items() if count} == pytest.approx(expected)

@@ -11,6 +11,7 @@ from latcast.devices.device_model import INTERCEPT
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError
 from latcast.kernels.rules import load_rules
+from latcast.predictors.network_features import TERM_NAMES, TERM_UNITS
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import model
 from latcast.spaces.iiswc20 import buildable
@@ -37,6 +38,21 @@ def test_a_platform_has_the_median_of_each_network() -> None:
     assert [pool.references[index].name for index in platform.networks] == ["squeezenet1_1", "alexnet"]
     assert len(pool.features) == len(pool.lineages) == 2
     assert pool.left_out == {}
+
+
+def test_a_network_whose_filters_a_platform_standardises_is_another_there() -> None:
+    folding, compiled = "i7/openvino-2024.1/cpu/fp32", "i7/pytorch-2.4.0/cpu+dynamo/fp32"
+    names = ("timm/nf_resnet26", "timm/resnet26")
+
+    pool = known_platforms([("timm", measured(name, platform=each)) for each in (folding, compiled) for name in names])
+
+    (first, plain), (second, same) = (each.networks.tolist() for each in pool.platforms)
+    assert plain == same
+    assert first != second
+    assert pool.references[first] == pool.references[second]
+    # All of its 13.9 million filters' values are normalised.
+    more = (pool.features.terms[second] - pool.features.terms[first]) / TERM_UNITS
+    assert more[TERM_NAMES.index("moved normalisation")] == pytest.approx(2 * 13_915_328)
 
 
 def test_the_same_platform_of_two_sources_is_two_that_share_their_silicon() -> None:

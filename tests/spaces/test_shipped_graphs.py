@@ -43,6 +43,20 @@ def test_well_known_networks_have_the_sizes_of_their_papers(name: str, million_p
     assert not unknown_operators(graph)
 
 
+@pytest.mark.parametrize(
+    ("name", "million_values"),
+    # Counted over timm's modules: StdConv2d and ScaledStdConv2d, of a hybrid those of its convolutional stem alone.
+    [
+        ("resnet50", 0), ("nf_resnet50", 23.455), ("dm_nfnet_f0", 46.480), ("resnetv2_50x1_bit", 23.455),
+        ("vit_small_r26_s32_224", 13.915),
+    ],
+)  # fmt: skip
+def test_networks_say_which_filters_are_standardised(name: str, million_values: float) -> None:
+    graph = build(model(f"timm/{name}"))
+
+    assert sum(graph.tensors[each].elements for each in graph.standardised) / 1e6 == pytest.approx(million_values, abs=5e-4)
+
+
 @pytest.mark.parametrize("space", spaces_with_graphs())
 def test_figures_are_within_a_percent_of_those_published(space: str) -> None:
     file = graph_file(space)

@@ -195,9 +195,8 @@ def suggested(
     import numpy as np
 
     from latcast.devices.added_device import suggest_networks
-    from latcast.devices.covariates import RULES, network_kernels
+    from latcast.devices.covariates import network_kernels
     from latcast.devices.device_model_file import load_device_model
-    from latcast.kernels.rules import load_rules
     from latcast.networks import read_model
     from latcast.predictors.card import TRAINING_KEYS
     from latcast.predictors.network_features import NetworkFeatures
@@ -209,7 +208,7 @@ def suggested(
     choices = [each for each in kept if each.key not in known]
     if not kept:
         raise typer.BadParameter(f"no network of at most {max_mb:g} MB is left to choose from", param_hint="--max-mb")
-    rules = load_rules(RULES)
+    rules = predictor.rules
     features = NetworkFeatures.of([network_kernels(each, rules) for each in kept])
     among = features.rows(np.array([place for place, each in enumerate(kept) if each.key not in known], dtype=int))
     wanted = NetworkFeatures.of([network_kernels(read_model(each), rules) for each in models]) if models else features

@@ -15,18 +15,18 @@ import numpy as np
 from latcast.chips.chip_names import chip_of, facts, nearest, vendor_of
 from latcast.chips.chip_table import Chip, chip_of_die
 from latcast.chips.name_matching import joined
-from latcast.devices.covariates import FACTS, RULES, covariates_of, kind_of, network_kernels
+from latcast.devices.covariates import FACTS, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
 from latcast.devices.known_rows import Twin, most_like, traits_of
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import MEMBERS, Candidate
 from latcast.errors import DatasetError, LatcastError, one_line
-from latcast.kernels.rules import load_rules
+from latcast.kernels.rules import FusionRules
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import DeviceForecast
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, Interval
 from latcast.predictors.metrics import judge
-from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.network_features import NetworkFeatures, network_rules
 from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import UNIT_KINDS, Platform, Reference, Unit
@@ -134,7 +134,8 @@ def add_device(
             f"the unit is of a batch of {batch}, and only single images are known of; leave +b{batch} out, or measure networks"
         )
     die = chip.die if chip is not None else ""
-    known, features, notes = _with_graphs(measured)
+    rules = network_rules(platform)
+    known, features, notes = _with_graphs(measured, rules)
     described = model.described(features)
     if known.networks:
         nothing = described.rows(np.zeros(0, dtype=int))
@@ -159,15 +160,12 @@ def add_device(
     if runtime not in model.covariates:
         warnings.append(f"no known platform has the {runtime}: what others do counts; latcast platforms lists them")
     card = _card(known, model, error, warnings, alike, twin, device_text, chip_text)
-    predictor = PlatformPredictor.of_device(
-        platform.id, load_rules(RULES), forecast, typical_interval(model, forecast, kind), card
-    )
+    predictor = PlatformPredictor.of_device(platform.id, rules, forecast, typical_interval(model, forecast, kind), card)
     return NewDevice(predictor, alike, twin, misfits, (*measured.notes, *notes), tuple(warnings))
 
 
-def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkFeatures, list[str]]:
+def _with_graphs(measured: MeasuredNetworks, rules: FusionRules) -> tuple[MeasuredNetworks, NetworkFeatures, list[str]]:
     """Return the networks whose kernels are known, their features, and what is left out."""
-    rules = load_rules(RULES)
     kept, kernels, notes = [], [], []
     for each in measured.networks:
         try:

@@ -21,9 +21,6 @@ from latcast.records import Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.measured_only import can_build, why_not
 
-RULES = "tflite"
-"""One set of fusion rules for all platforms, so that a network is the same to all of them."""
-
 USUAL: Mapping[str, float] = {
     "year": 0.0, "log2_bandwidth_gb_s": 5.0, "log2_ghz": 1.2, "log2_cluster_cores": 2.0, "log2_cores": 3.0, "log2_simd_bits": 7.0,
     "log2_fma_bits": 8.0, "log2_peak": 11.2, "log2_gpu_fma": 9.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,

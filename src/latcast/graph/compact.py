@@ -8,7 +8,8 @@ version   of this format
 precision of the graph
 inputs    names
 outputs   names
-types     ``[element type, 1 if learned else 0, size, ...]`` of tensors, each different one once
+types     ``[element type, kind, size, ...]`` of tensors, each different one once; the kind is 2 of weights that are standardised,
+          1 of other weights, 0 of the rest
 tensors   name to its place in ``types``
 constants name to ``[element type, [size, ...], base64 of the values' bytes, little-endian]``
 operators ``[type, domain, attributes]``, each different one once
@@ -64,6 +65,7 @@ def pack(graph: Graph) -> bytes:
         ModelError: A constant holds other values than numbers.
     """
     place = {name: index for index, name in enumerate(graph.tensors)}
+    kinds = {**dict.fromkeys(graph.weights, 1), **dict.fromkeys(graph.standardised, 2)}
     types: dict[tuple[object, ...], int] = {}
     operators: dict[str, int] = {}
     nodes = []
@@ -79,7 +81,7 @@ def pack(graph: Graph) -> bytes:
         "inputs": graph.inputs,
         "outputs": graph.outputs,
         "tensors": {
-            name: types.setdefault((tensor.dtype, int(name in graph.weights), *tensor.shape), len(types))
+            name: types.setdefault((tensor.dtype, kinds.get(name, 0), *tensor.shape), len(types))
             for name, tensor in graph.tensors.items()
         },
         "types": list(types),
@@ -121,10 +123,11 @@ def unpack(packed: bytes, name: str) -> Graph:
 
 
 def _graph_of(document: Mapping[str, Any], name: str) -> Graph:
-    types = [(_tensor(dtype, *shape), learned) for dtype, learned, *shape in document["types"]]
+    types = [(_tensor(dtype, *shape), kind) for dtype, kind, *shape in document["types"]]
     typed = {each: types[place] for each, place in document["tensors"].items()}
     tensors = {each: tensor for each, (tensor, _) in typed.items()}
-    weights = frozenset(each for each, (_, learned) in typed.items() if learned)
+    weights = frozenset(each for each, (_, kind) in typed.items() if kind)
+    standardised = frozenset(each for each, (_, kind) in typed.items() if kind == 2)
     constants = {each: _array(each, *row) for each, row in document["constants"].items()}
     inputs, outputs = (tuple(document[kind]) for kind in ("inputs", "outputs"))
     operators = [(op_type, domain, _attributes(attributes)) for op_type, domain, attributes in document["operators"]]
@@ -145,7 +148,8 @@ def _graph_of(document: Mapping[str, Any], name: str) -> Graph:
         raise ModelError("its tensors are not those that its nodes read and make")
     if len({node.name for node in nodes}) < len(nodes):
         raise ModelError("two nodes have one name")
-    return Graph(name, tuple(nodes), inputs, outputs, tensors, weights, constants, document["precision"])
+    precision = document["precision"]
+    return Graph(name, tuple(nodes), inputs, outputs, tensors, weights, constants, precision, standardised=standardised)
 
 
 def _tensor(dtype: str, *shape: int) -> Tensor:

@@ -99,6 +99,8 @@ class Graph:
         notes: What its reader assumed or chose, a sentence each; warnings of its predictions.
         run_time_sizes: Operators whose results have sizes that only values decide; here the most, or what the file says.
         called: The text that a user named a published network by, at its own size; empty for others.
+        standardised: Weights that the network makes of learned ones by normalising them (Qiao et al. 2019, arXiv:1903.10520),
+            which runtimes that do not fold constants repeat at every inference.
 
     Example:
         >>> import latcast
@@ -118,6 +120,7 @@ class Graph:
     notes: tuple[str, ...] = ()
     run_time_sizes: tuple[str, ...] = ()
     called: str = field(default="", compare=False)
+    standardised: frozenset[str] = frozenset()
 
     @cached_property
     def producers(self) -> dict[str, Node]:
@@ -201,6 +204,7 @@ class Graph:
             changed,
             tensors={name: tensor for name, tensor in changed.tensors.items() if name in used},
             weights=frozenset(name for name in changed.weights if name in used),
+            standardised=changed.standardised & used,
             constants={name: value for name, value in changed.constants.items() if name in used},
         )
 
@@ -213,6 +217,7 @@ class Graph:
             outputs=tuple(names.get(name, name) for name in self.outputs),
             tensors={names.get(name, name): tensor for name, tensor in self.tensors.items()},
             weights=frozenset(names.get(name, name) for name in self.weights),
+            standardised=frozenset(names.get(name, name) for name in self.standardised),
             constants={names.get(name, name): value for name, value in self.constants.items()},
         )
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from latcast.chips.chip_names import silicon
 from latcast.devices.added_device import typical_interval, with_own_networks
-from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
+from latcast.devices.covariates import covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import INTERCEPT, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
 from latcast.errors import LatcastError, TrainingError
@@ -35,7 +35,7 @@ from latcast.kernels.rules import load_rules
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import DeviceForecast
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
-from latcast.predictors.network_features import ADDED, NetworkFeatures, network_place, network_terms, network_totals
+from latcast.predictors.network_features import ADDED, RULES, NetworkFeatures, network_place, network_terms, network_totals
 from latcast.predictors.network_memory import nearness, variance_left
 from latcast.predictors.platform_posterior import posterior
 from latcast.predictors.platform_predictor import PlatformPredictor

@@ -22,8 +22,9 @@ class Kernel(Tabular):
     Attributes:
         kernel_type: Name in :data:`latcast.kernels.types.KERNEL_TYPES`, or of a variant ("conv.winograd").
         configuration: The numbers that decide its latency, in the order of the type's fields.
-        name: Name of its first operator in the graph; of a reorder, of the operator for whose sake it runs.
-        nodes: Names of the fused operators, in execution order; none of a reorder (:mod:`latcast.kernels.layouts`).
+        name: Name of its first operator in the graph; of a kernel without any, of the operator for whose sake it runs.
+        nodes: Names of the fused operators, in execution order; none of a reorder (:mod:`latcast.kernels.layouts`) and of one
+            that standardises filters.
         operators: Their ONNX types.
         free: Whether the runtime does it without work (a view), so that it costs nothing by rule.
     """

@@ -28,9 +28,9 @@ from latcast.reading import check_schema, read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry
 
-RULES_SCHEMA = 4
+RULES_SCHEMA = 5
 """Raised with every change of what may be written: 2 has ``chains``, ``once`` and ``extends``; 3 has ``stages`` and blocks;
-4 has ``between_integers``."""
+4 has ``between_integers``; 5 has ``standardises``."""
 
 ANY_CLASS = "*"
 """First class of a pair that matches any class."""
@@ -104,6 +104,8 @@ class FusionRules:
         assumed: What was taken for granted, as nothing is known: which GPU it is. Predictions say so, in wider intervals.
         layouts: How the runtime lays images out; None where reorders are not modelled.
         quantisation: What it computes on integers; None where that is not modelled.
+        standardises: Whether it standardises filters (:attr:`latcast.graph.ir.Graph.standardised`) at every inference, as it does
+            not fold constants.
     """
 
     runtime: str
@@ -121,6 +123,7 @@ class FusionRules:
     assumed: str = ""
     layouts: LayoutRules | None = None
     quantisation: QuantisationRules | None = None
+    standardises: bool = False
 
     def fuses(self, first: str, second: str) -> bool:
         if first in self.chains and second in self.chains:
@@ -158,6 +161,8 @@ class FusionRules:
             data["layouts"] = self.layouts.to_json()
         if self.quantisation is not None:
             data["quantisation"] = self.quantisation.to_json()
+        if self.standardises:
+            data["standardises"] = True
         return data
 
     @classmethod
@@ -195,6 +200,7 @@ class FusionRules:
                 assumed=str(data.get("assumed", "")),
                 layouts=LayoutRules.from_json(data["layouts"], source) if "layouts" in data else None,
                 quantisation=QuantisationRules.from_json(data["quantisation"], source) if "quantisation" in data else None,
+                standardises=bool(data.get("standardises", False)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem

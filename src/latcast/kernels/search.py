@@ -9,7 +9,7 @@ readers, a fusion that would make one is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import cast
@@ -23,6 +23,7 @@ from latcast.kernels.layouts import layout_class, layouts, with_reorders
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules, QuantisationRules
 from latcast.kernels.selection import Selection, selection_of
 from latcast.kernels.types import describe, kernel_graph, kernel_type
+from latcast.kernels.types.elementwise import OF_FILTERS
 
 
 def chosen_idioms(graph: Graph, rules: FusionRules) -> dict[str, Idiom]:
@@ -228,7 +229,8 @@ class _Search:
 def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     """Return the kernels that a runtime with these rules executes, in execution order.
 
-    Every operator of the graph is in exactly one kernel; reorders, where the rules have layouts, compute none.
+    Every operator of the graph is in exactly one kernel; reorders, where the rules have layouts, and standardisations of filters,
+    where they repeat these, compute none.
 
     Raises:
         LatcastError: The rules name an idiom that does not exist.
@@ -252,10 +254,22 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
         kernels = with_reorders(graph, kernels, found, rules.layouts, readers)
     if quantisation is not None:
         kernels = with_conversions(graph, kernels, classes, quantisation, quantised)
+    if rules.standardises and graph.standardised:
+        kernels = tuple(each for kernel in kernels for each in (*_standardisations(graph, kernel), kernel))
     if not rules.selection:
         return kernels
     selection = selection_of(rules.selection)
     return tuple(_selected(kernel, selection) for kernel in kernels)
+
+
+def _standardisations(graph: Graph, kernel: Kernel) -> Iterator[Kernel]:
+    """Yield the kernels that standardise the filters which a kernel reads."""
+    for name in kernel.nodes:
+        for weight in graph.nodes[graph.positions[name]].inputs:
+            if weight in graph.standardised:
+                filters = graph.tensors[weight]
+                values = {"rows": filters.shape[0], "columns": filters.elements // filters.shape[0]}
+                yield Kernel(OF_FILTERS.name, OF_FILTERS.configuration(values), name, (), ())
 
 
 def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel | None:

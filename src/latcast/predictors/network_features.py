@@ -9,9 +9,28 @@ from functools import cache
 import numpy as np
 
 from latcast.kernels.kernel import Kernel, KernelTable
+from latcast.kernels.rules import FusionRules, load_rules
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_predictor import feature_matrix, feature_names
+from latcast.records import Platform, Unit
+
+RULES, UNFOLDED_RULES = "tflite", "unfolded"
+"""One set of fusion rules for all platforms, so that a network is the same to all of them; and the same where constants are not
+folded."""
+
+UNFOLDING = frozenset({"eager", "dynamo"})
+"""Qualifiers of units whose runtime computes at every inference what follows from weights alone: PyTorch, but for TorchScript."""
+
+
+def network_rules(platform: Platform) -> FusionRules:
+    """Return the rules under which a platform's networks fall into kernels.
+
+    Filters are standardised once a batch, which is nothing beside what a batch of images takes.
+    """
+    unit = Unit.parse(platform.unit)
+    return load_rules(RULES if unit.batch > 1 or UNFOLDING.isdisjoint(unit.qualifiers) else UNFOLDED_RULES)
+
 
 FLOPS_GROUPS = (
     "stem", "pointwise", "conv 3x3", "conv kxk", "depthwise", "depthwise kxk", "grouped", "grouped wide", "linear", "volume",

@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import BundleError, LatcastError
-from latcast.kernels.rules import load_rules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import DeviceForecast, Member
 from latcast.predictors.intervals import Interval
-from latcast.predictors.network_features import TERM_NAMES
+from latcast.predictors.network_features import TERM_NAMES, network_rules
 from latcast.predictors.network_memory import NetworkMemory
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import check_schema, parse_json, parse_tensors
+from latcast.records import Platform
 
-SCHEMA = 4
+SCHEMA = 5
 
 
 class PoolFile:
@@ -57,7 +57,7 @@ class PoolFile:
             if tuple(index["terms"]) != TERM_NAMES:
                 raise BundleError("its terms are of another version; get the file of this version")
             self._row = {str(name): row for row, name in enumerate(index["ids"])}
-            self._rules, self._members = load_rules(str(index["rules"])), tuple(map(str, index["members"]))
+            self._members = tuple(map(str, index["members"]))
             self._networks, self._lineages = list(map(str, index["networks"])), list(map(str, index["lineages"]))
         except (LatcastError, KeyError, TypeError, ValueError) as problem:
             raise self._damaged(problem) from problem
@@ -101,7 +101,7 @@ class PoolFile:
             forecast, interval = self._forecast(self._row[platform])
         except (LatcastError, KeyError, TypeError, ValueError, IndexError) as problem:
             raise self._damaged(problem) from problem
-        return PlatformPredictor.of_device(platform, self._rules, forecast, interval, card)
+        return PlatformPredictor.of_device(platform, network_rules(Platform.parse(platform)), forecast, interval, card)
 
     def _forecast(self, row: int) -> tuple[DeviceForecast, Interval]:
         arrays = self._arrays

@@ -123,6 +123,29 @@ def test_resnet18_exported_for_training_keeps_batch_normalisation(tmp_path: Path
     assert graph.parameter_count == 11_689_512 + 2 * 4_800
 
 
+class Standardised(nn.Module):
+    """A convolution whose filters are standardised, and one whose filters are scaled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(32, 64, 3, padding=1, bias=False)
+        self.second = nn.Conv2d(64, 64, 3, padding=1, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        filters = self.first.weight.reshape(1, 64, -1)
+        normalised = nn.functional.batch_norm(filters, None, None, training=True).reshape_as(self.first.weight)
+        return nn.functional.conv2d(nn.functional.conv2d(x, normalised, padding=1), 0.5 * self.second.weight, padding=1)
+
+
+def test_filters_that_are_standardised_are_told_from_others_of_both_exporters(tmp_path: Path) -> None:
+    module, image = Standardised().eval(), torch.zeros(1, 32, 16, 16)
+    path = export(module, image, tmp_path / "older.onnx", dynamo=False, do_constant_folding=False)
+
+    for graph in (load_graph(path), from_torch(module, (image,))):
+        assert op_types(graph) == ["Conv", "Conv"]
+        assert graph.standardised == {graph.nodes[0].inputs[1]} < graph.weights
+
+
 class Attention(nn.Module):
     """Half of a transformer block."""
 

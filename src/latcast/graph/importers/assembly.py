@@ -18,7 +18,7 @@ import numpy as np
 from latcast.errors import ModelError, UnknownOperatorError
 from latcast.graph.ir import AttributeValue, Graph, Node, Tensor, Values, live_nodes
 from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
-from latcast.graph.operators import Operator, OperatorView, lookup
+from latcast.graph.operators import Kind, Operator, OperatorView, lookup
 from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
 from latcast.graph.operators.table import never
 
@@ -27,6 +27,8 @@ Shapes = Mapping[str, Sequence[int]]
 LoadValue = Callable[[str], "Array | None"]
 InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"]
 Recorded = Callable[[Node], "list[Tensor] | None"]
+
+_NORMALISING = (Kind.NORMALISATION, Kind.REDUCTION)
 
 _KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators on weights that a later pass wants to see."""
@@ -124,6 +126,8 @@ class Assembly:
         self._reserved = reserved
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
+        self._normalised: set[str] = set()
+        """Static tensors into which a normalisation or a reduction of others went."""
         self.given: set[str] = set()
         self._to_give = dict(values or {})
         self._computed: list[str] = []
@@ -307,6 +311,8 @@ class Assembly:
         node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
         view = OperatorView(node, tuple([self.tensors.get(name) if name else None for name in inputs]), _LazyValues(self, inputs))
         is_folded = is_static and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS
+        if is_static and row is not None and (row.kind in _NORMALISING or not self._normalised.isdisjoint(inputs)):
+            self._normalised.update(node.outputs)
         if is_folded and (values := evaluate(view)) is not None:
             for output, value in zip(node.outputs, values, strict=False):
                 if output:
@@ -441,6 +447,7 @@ class Assembly:
             outputs=tuple(dict.fromkeys(final.get(name, name) for name in resolved)),
             tensors={name: self.tensors[original.get(name, name)] for name in used},
             weights=frozenset(weights),
+            standardised=frozenset(name for name in weights & self._normalised if len(self.tensors[name].shape) > 1),
             constants=constants,
             precision=precision,
             run_time_sizes=tuple(dict.fromkeys(self.run_time_sizes)),

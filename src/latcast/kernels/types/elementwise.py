@@ -290,3 +290,13 @@ LAYER_NORM = add_kernel_type(
     )
 )  # fmt: skip
 add_kernel_variant(LAYER_NORM, "of_images", classes=(LAYER_NORM_OF_IMAGES,))
+
+
+def filters_quantities(c: Columns) -> Quantities:
+    """Return those of a normalisation that reads learned filters and writes standardised ones."""
+    elements = c["rows"] * c["columns"]
+    return Quantities(7 * elements, elements, elements, elements)
+
+
+OF_FILTERS = add_kernel_variant(LAYER_NORM, "of_filters", quantities=filters_quantities)
+"""Standardises the filters of a convolution: a row is what makes one output channel."""

@@ -27,6 +27,9 @@ SMALL_SPACE = 200_000
 
 SCHEMA = 1
 
+_OF_NO_MEMBER = frozenset({"schema", "runtime", "version", "evidence", "standardises"})
+"""Fields of rules that change no kernels of the spaces."""
+
 SHIPPED_TABLES = Path(__file__).parent / "tables"
 
 
@@ -147,7 +150,7 @@ def table_bytes(table: MemberKernels) -> bytes:
 
 def fingerprint(supernet: Supernet, rules: FusionRules) -> str:
     """Return the fingerprint of what a table depends on: the space's choices and the rules."""
-    said = {key: value for key, value in rules.to_json().items() if key not in ("schema", "runtime", "version", "evidence")}
+    said = {key: value for key, value in rules.to_json().items() if key not in _OF_NO_MEMBER}
     choices = [supernet.name, supernet.choices.tolist(), list(supernet.fields)]
     return hashlib.sha256(json.dumps([SCHEMA, choices, said], sort_keys=True).encode()).hexdigest()
 
