@@ -95,6 +95,20 @@ class TestAdd:
         assert found[0]["low_ms"] < 230 < found[0]["high_ms"]
         assert found[1]["low_ms"] < 40 < found[1]["high_ms"]
 
+    def test_a_device_is_judged_by_a_table_of_what_else_was_timed_there(self, latcast: Latcast, tmp_path: Path) -> None:
+        few, more, bundle = tmp_path / "few.csv", tmp_path / "more.csv", tmp_path / "board.zip"
+        few.write_text("model,latency_ms\nresnet18,120\n")
+        more.write_text("Network;time (s)\nresnet34;0,23\nResNet-18;0,12\nvgg16;1,1\n")
+        latcast(*ADD, "--measured", few, "-o", bundle)
+
+        found = latcast("evaluate", bundle, more, "--json").json
+
+        predicted = predict_many(["resnet34", "vgg16"], on=bundle)
+        errors = [abs(each.latency_ms / actual_ms - 1) for each, actual_ms in zip(predicted, (230, 1100), strict=True)]
+        assert {each["model"]: each["measured_ms"] for each in found["per_network"]} == {"resnet34": 230, "vgg16": 1100}
+        assert found["mape"] == pytest.approx(50 * sum(errors), rel=1e-3)
+        assert "few.csv:1: not JSON" in latcast("train", few).err
+
     def test_a_name_means_the_same_network_to_predict_as_in_the_table_of_measured_ones(
         self, latcast: Latcast, tmp_path: Path
     ) -> None:

@@ -116,6 +116,11 @@ class TestTables:
         assert [each.places for each in found.networks] == [("few.csv:2",), ("few.csv:3",), ("few.csv:5",)]
         assert found.notes == ()
 
+    def test_a_name_in_two_spellings_is_one_network(self, tmp_path: Path) -> None:
+        [found] = read_measured([written(tmp_path, "model,latency_ms\nresnet18,100\nResNet-18,120\n")], RPI5).networks
+
+        assert (found.reference, found.values_ms) == (pytorchcv.reference_of("resnet18"), (100.0, 120.0))
+
     def test_what_spreadsheets_write_is_read(self, tmp_path: Path) -> None:
         text = '\ufeffModel,Latency_ms\r\n"resnet18","105.5"\r\n,\r\n'
         (tmp_path / "a.csv").write_bytes(text.encode())

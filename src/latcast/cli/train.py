@@ -65,7 +65,10 @@ def evaluate(
             autocompletion=options.complete_platforms,
         ),
     ],
-    stores: Annotated[list[str], Argument(metavar="STORE", help="SQLite files, JSON Lines files or database URLs.")],
+    stores: Annotated[
+        list[str],
+        Argument(metavar="STORE", help="SQLite files, JSON Lines files, tables as device add takes them, or database URLs."),
+    ],
     families: Annotated[str, Option("--families", help="Families or spaces to judge on, with commas.")] = "",
     measured_as: Annotated[
         str | None, Option("--as", metavar="PLATFORM", help="What the stores call the bundle's platform, where they differ.")
@@ -77,6 +80,7 @@ def evaluate(
     \b
     Examples:
       latcast evaluate mine.zip measurements.jsonl.gz
+      latcast evaluate rpi5.zip others.csv
       latcast evaluate local/onnxruntime measurements.sqlite --families mobilenet_v2,ghostnet
       latcast evaluate pi5.zip measured.jsonl.gz --as rpi5/tflite-2.17/cpu4/fp32
     """

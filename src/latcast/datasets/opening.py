@@ -20,19 +20,36 @@ from latcast.registry import beginning_with
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
+    from latcast.records import Measurement
 
-_SQLITE = b"SQLite format 3\0"
+SQLITE, _GZIP = b"SQLite format 3\0", b"\x1f\x8b"
+"""First bytes of a SQLite store and of a gzip file."""
+
+MOST_LOOKED_AT, _DOCUMENT_START = 4096, 200
+"""Bytes of a file that are looked at to tell what it is, and of those its first words."""
 
 
-def open_measurements(location: str | os.PathLike[str]) -> Store:
-    """Return a store that exists, or the records of a JSON Lines file in a store in memory.
+def records_of(path: Path, start: bytes) -> list[Measurement] | None:
+    """Return the measurements of a file that latcast wrote, which begins so; None for one of tools or people."""
+    from latcast.datasets.importers.benchmark_tools.stated import JsonReader
+
+    if b'"measurements"' in start[:_DOCUMENT_START]:
+        return jsonlines.read_document(path)
+    first = start.lstrip().partition(b"\n")[0].decode("utf-8", errors="replace")
+    written = path.suffix in (".jsonl", ".gz") or start.startswith(_GZIP) or first[:1] == "{"
+    return list(jsonlines.read(path)) if written and not JsonReader().begins(first) else None
+
+
+def open_measurements(location: str | os.PathLike[str], of: Platform | None = None) -> Store:
+    """Return a store that exists, or the records of a file in a store in memory.
 
     Args:
         location: A SQLite file, a JSON Lines file (``.gz`` where compressed), what ``latcast measure --json`` printed, or a
             database URL.
+        of: Where it is given, a table or a tool's output is read as well: of this platform.
 
     Raises:
-        DatasetError: There is no such file, or it is neither.
+        DatasetError: There is no such file, or it is none of these.
     """
     from latcast.datasets.store import Store
 
@@ -43,15 +60,19 @@ def open_measurements(location: str | os.PathLike[str]) -> Store:
     require_regular(path, error=DatasetError, what="measurements from ")
     try:
         with path.open("rb") as file:
-            start = file.read(len(_SQLITE))
+            start = file.read(MOST_LOOKED_AT)
     except OSError as problem:
         raise DatasetError(
             f"cannot read measurements from {path}: {problem.strerror}; expected a SQLite or JSON Lines file"
         ) from problem
-    if start == _SQLITE:
+    if start.startswith(SQLITE):
         return Store(path)
-    document = jsonlines.read_document(path)
-    records = list(jsonlines.read(path)) if document is None else document
+    records = records_of(path, start)
+    if records is None and of is not None:
+        from latcast.datasets.importers.benchmark_tools import read_outputs
+
+        records = list(read_outputs([path], platform=of).measurements)
+    records = list(jsonlines.read(path)) if records is None else records
     if not records:
         raise DatasetError(f"{path} holds no measurements")
     store = Store(":memory:")
@@ -67,14 +88,14 @@ def open_measurements(location: str | os.PathLike[str]) -> Store:
 
 
 @contextmanager
-def opened(store: Store | str | os.PathLike[str]) -> Iterator[Store]:
+def opened(store: Store | str | os.PathLike[str], of: Platform | None = None) -> Iterator[Store]:
     """Yield a store as it is, which stays open; or what :func:`open_measurements` opens, until the context ends."""
     from latcast.datasets.store import Store
 
     if isinstance(store, Store):
         yield store
         return
-    with open_measurements(store) as found:
+    with open_measurements(store, of) as found:
         yield found
 
 

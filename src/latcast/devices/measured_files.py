@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
-from latcast.datasets.importers.benchmark_tools.stated import AS_STATED, JsonReader
+from latcast.datasets.importers.benchmark_tools.stated import AS_STATED
+from latcast.datasets.opening import MOST_LOOKED_AT, SQLITE, open_measurements, records_of
 from latcast.devices.measured_networks import MOST_NAMED, MeasuredNetwork, MeasuredNetworks
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError, abridged
@@ -25,9 +25,6 @@ DISAGREEMENT = 1.2
 """Values of one network that are so many times apart are told of one by one."""
 
 LOCAL = "local"
-
-SQLITE, GZIP = b"SQLite format 3\0", b"\x1f\x8b"
-"""First bytes of a SQLite store and of a gzip file."""
 
 
 def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform) -> MeasuredNetworks:
@@ -72,7 +69,7 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
     start = b"" if "://" in text or path.is_dir() else _beginning(path)
     if "://" in text or start.startswith(SQLITE):
         found = [(text, item) for item in _stored(text)]
-    elif not start or (records := _records(path, start)) is None:
+    elif not start or (records := records_of(path, start)) is None:
         found = _outputs(path, platform, notes)
     else:
         # Those with probes are brought to one quiet time, which takes a store.
@@ -92,19 +89,6 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
     return [(place, item) for place, item in found if item.platform in wanted]
 
 
-def _records(path: Path, start: bytes) -> list[Measurement] | None:
-    """Return the measurements of a file that latcast wrote; None for one of tools or people."""
-    if b'"measurements"' in start[:DOCUMENT_START]:
-        return jsonlines.read_document(path)
-    first = start.lstrip().partition(b"\n")[0].decode("utf-8", errors="replace")
-    written = path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or first[:1] == "{"
-    return list(jsonlines.read(path)) if written and not JsonReader().begins(first) else None
-
-
-MOST_LOOKED_AT, DOCUMENT_START = 4096, 200
-"""Bytes of a file that are looked at to tell what it is, and of those its first words."""
-
-
 def _beginning(path: Path) -> bytes:
     require_regular(path, error=DatasetError, what="measured latencies from ")
     try:
@@ -115,8 +99,6 @@ def _beginning(path: Path) -> bytes:
 
 
 def _stored(location: str) -> list[Measurement]:
-    from latcast.datasets.opening import open_measurements
-
     with open_measurements(location) as store:
         return list(store.measurements(role="network"))
 

@@ -145,6 +145,8 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
     found = find_model(name, as_measured=as_measured)
     if found is None:  # a measurement that names a collection is of its network
         found = find_in_any_spelling(name, whole=as_measured and bool(re.search("/[^0-9]", name)))
+        if found is not None and as_measured:  # every spelling of a name means what the name does
+            found = find_model(found.name, as_measured=True) or found
     if found is not None:
         return found
     bare, precision = split_precision(name)

@@ -129,7 +129,8 @@ def evaluate(
 
     Args:
         on: A platform id, the beginning of one, a bundle's path, or a predictor.
-        stores: A store, the path of one or of a JSON Lines file, or a database URL; or a list of these.
+        stores: A store, the path of one, of a JSON Lines file, or of a table with columns such as ``model`` and ``latency_ms``,
+            or a database URL; or a list of these.
         families: Judge on networks of these families or spaces alone.
         measured_as: The platform, or the beginning of its id, that the stores call what the predictor is of, where they use
             another name.
@@ -157,7 +158,7 @@ def evaluate(
     several = stores if isinstance(stores, Sequence) and not isinstance(stores, str) else [stores]
     labels: list[Label] = []
     for store in several:
-        with opened(store) as kept:
+        with opened(store, predictor.platform) as kept:
             try:
                 platform = only_platform(kept, measured_as or predictor.platform.id)
             except DatasetError as problem:
