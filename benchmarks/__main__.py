@@ -6,6 +6,7 @@ Results are kept in ``benchmarks/results`` (:mod:`benchmarks.result_files`) and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import typer
@@ -37,6 +38,7 @@ from benchmarks import (
     start,
     sustained,
 )
+from latcast.cli.main import run
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "app": app_loop.app,
@@ -70,4 +72,4 @@ for name, command in COMMANDS.items():
 app.add_typer(platforms.app, name="platforms")
 
 if __name__ == "__main__":
-    app()
+    sys.exit(run(main=lambda: typer.main.get_command(app), program="python -m benchmarks"))

@@ -107,6 +107,7 @@ def choose(
     if ship:
         print(*ship_kernel_tables(), sep="\n")
         return
+    _top5_percent()  # a missing package is named before minutes of reading
     watch = print_stages()
     rows = summary(run(known_platforms(read_datasets(data), watch), seed=seed))
     keep("choose", {"measured": MEASURED, "certainty": CERTAINTY, "rows": rows})

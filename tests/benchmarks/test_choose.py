@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import choose
 from benchmarks.choose import BUDGETS, PICKED, POINT, Picked, picks_of, summary
 from latcast.devices.device_model import KnownPlatform
+from latcast.errors import DatasetError
 from shipping.arbitration import NEW_NETWORKS, DeviceTrial, MemberForecasts
 
 CERTAIN = 1.2815515655446004
@@ -84,3 +87,11 @@ def test_platforms_count_alike_and_picks_by_themselves() -> None:
     assert rows["all"]["within_110"] == 80.0
     assert (rows["all"]["regret"], rows["all"]["median_regret"]) == (3.0, 2.0)
     assert (rows["gpu"]["within"], rows["gpu"]["regret"]) == (0.0, None)
+
+
+def test_a_missing_package_is_named_before_anything_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(choose, "find_spec", lambda _: None)
+    choose._top5_percent.cache_clear()
+
+    with pytest.raises(DatasetError, match="pip install pytorchcv"):
+        choose.choose(data=tmp_path / "absent")
