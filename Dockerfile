@@ -1,5 +1,5 @@
 # A hub of measurements: docker build -t latcast-hub . && docker run -p 8765:8765 -v latcast-hub:/data latcast-hub
-# docs/how_to/public_hub.md says how to name both images by their digests.
+# docs/public_hub.md says how to name both images by their digests.
 ARG NODE_IMAGE=node:22-slim
 ARG PYTHON_IMAGE=python:3.12-slim
 
