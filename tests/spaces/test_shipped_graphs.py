@@ -45,14 +45,14 @@ def test_well_known_networks_have_the_sizes_of_their_papers(name: str, million_p
 
 @pytest.mark.parametrize(
     ("name", "million_values"),
-    # Counted over timm's modules: StdConv2d and ScaledStdConv2d, of a hybrid those of its convolutional stem alone.
+    # Counted over the collections' modules (timm's StdConv2d and ScaledStdConv2d), of a hybrid its convolutional stem's alone.
     [
-        ("resnet50", 0), ("nf_resnet50", 23.455), ("dm_nfnet_f0", 46.480), ("resnetv2_50x1_bit", 23.455),
-        ("vit_small_r26_s32_224", 13.915),
+        ("timm/resnet50", 0), ("timm/nf_resnet50", 23.455), ("timm/dm_nfnet_f0", 46.480), ("timm/resnetv2_50x1_bit", 23.455),
+        ("timm/vit_small_r26_s32_224", 13.915), ("huggingface/vit-hybrid-base-bit-384", 11.855),
     ],
 )  # fmt: skip
 def test_networks_say_which_filters_are_standardised(name: str, million_values: float) -> None:
-    graph = build(model(f"timm/{name}"))
+    graph = build(model(name))
 
     assert sum(graph.tensors[each].elements for each in graph.standardised) / 1e6 == pytest.approx(million_values, abs=5e-4)
 
