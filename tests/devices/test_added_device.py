@@ -14,6 +14,7 @@ from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.records import Platform, Reference
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces import build
+from latcast.spaces.catalogue import model
 from tests.devices.made_up_devices import features, fitted, networks, platforms, true_ms
 
 PLATFORM = Platform.parse("new/tflite-2.14/cpu1/fp32")
@@ -57,6 +58,23 @@ def test_a_bundle_of_it_predicts_the_same(added: NewDevice, tmp_path: Path) -> N
         assert (mine.latency_ms, mine.low_ms, mine.high_ms) == pytest.approx(
             (theirs.latency_ms, theirs.low_ms, theirs.high_ms), rel=1e-3
         )
+
+
+def test_standardising_filters_takes_time_where_constants_are_not_folded(tmp_path: Path) -> None:
+    graph = build(model("resnet34"))
+    filters = frozenset(node.inputs[1] for node in graph.nodes_of_type["Conv"])
+    graphs = [graph, replace(graph, standardised=filters)]
+
+    found = []
+    for unit in ("cpu", "cpu+dynamo"):
+        new = add_device(Platform.parse(f"new/pytorch-2.4.0/{unit}/fp32"), measured(), fitted())
+        again = load_bundle(save_bundle(new.predictor, tmp_path / f"{unit}.zip"))
+        found.append([each.latency_ms for each in again.predict_many(graphs)])
+
+    (folded, as_folded), (compiled, standardised) = found
+    assert as_folded == pytest.approx(folded)
+    assert compiled == pytest.approx(folded)
+    assert standardised > 1.01 * compiled
 
 
 def test_a_search_estimates_encodings_as_it_predicts_their_graphs(added: NewDevice) -> None:

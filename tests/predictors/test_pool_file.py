@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from latcast.errors import BundleError
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.pool_file import PoolFile
+from latcast.records import Platform
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from shipping.files import save_pool
@@ -53,6 +55,17 @@ def test_a_network_that_the_platform_ran_takes_what_was_measured(file: Path) -> 
 
     assert [each.latency_ms for each in found] == pytest.approx(np.exp(known.log_ms[:4]), rel=1e-5)
     assert {each.grade.why for each in found} == {"measured there"}
+
+
+def test_a_platform_has_the_rules_that_its_runtime_asks_for(tmp_path: Path) -> None:
+    first = members()[0]
+    compiled = Platform.parse("other/pytorch-2.4.0/cpu+dynamo/fp32")
+    other = replace(first, predictor=replace(first.predictor, platform=compiled))
+
+    found = PoolFile(save_pool([first, other], tmp_path / "pool.safetensors"))
+
+    assert not found.predictor(first.predictor.platform.id).rules.standardises
+    assert found.predictor(compiled.id).rules.standardises
 
 
 def test_a_card_is_the_one_that_was_written(file: Path) -> None:
