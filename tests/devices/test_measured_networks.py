@@ -179,13 +179,16 @@ class TestTables:
         assert build(found.networks[0].reference).shape("input") == (1, 3, 160, 160)
         assert found.notes == ()
 
-    def test_a_size_that_a_network_is_not_known_for_is_said(self, tmp_path: Path) -> None:
-        found = read_measured([written(tmp_path, "model,resolution,latency_ms\ntimm/inception_v3,96,5\n")], RPI5)
+    def test_a_row_of_a_size_that_the_network_is_not_known_for_is_left_out_and_said(self, tmp_path: Path) -> None:
+        rows = "timm/inception_v3,96,5\ntimm/inception_v3,299x299,40\n"
+        found = read_measured([written(tmp_path, f"model,resolution,latency_ms\n{rows}")], RPI5)
 
-        assert [each.name for each in found.networks] == ["timm/inception_v3"]
+        assert {each.name: each.values_ms for each in found.networks} == {"timm/inception_v3": (40.0,)}
         assert found.notes == (
-            "timm/inception_v3 is not known for images of 96x96, which the table states; that of 299x299 is taken",
+            "left out, as not known for images of the size that the table states, timm/inception_v3 at 96x96: give model files",
         )
+        with pytest.raises(DatasetError, match=r"expected at least one \(left out, as not known for images"):
+            read_measured([written(tmp_path, "model,resolution,latency_ms\ntimm/inception_v3,96,5\n")], RPI5)
 
     @pytest.mark.parametrize(
         ("platform", "name", "space"),
@@ -223,7 +226,7 @@ class TestTables:
             assert network.latency_ms == pytest.approx(latency_ms)
 
     def test_every_line_that_is_refused_is_named_and_an_unknown_name_with_those_near(self, tmp_path: Path) -> None:
-        file = written(tmp_path, "model,latency_ms\nresnet181,3\nresnet18,4\nmobilnet_v2,5\nx,6\n")
+        file = written(tmp_path, "model,latency_ms\nresnet181,3\nresnet18,4\nmobilnet_v2,5\nx,6\ny,7\nresnet34,8\nz,9\n")
 
         with pytest.raises(DatasetError) as caught:
             read_measured([file], RPI5)
@@ -231,7 +234,7 @@ class TestTables:
         reason = str(caught.value)
         assert reason.startswith(f"{file}:2: the network 'resnet181' is not known: there is no file 'resnet181' here or beside")
         assert "resnet18," in reason
-        assert reason.endswith("; 2 more refused: lines 4, 5")
+        assert reason.endswith("; 4 more refused: lines 4-6, 8")
 
     def test_a_name_with_its_space_is_not_taken_for_a_path(self, tmp_path: Path) -> None:
         file = written(tmp_path, "model,latency_ms\naihub/convnext_tiny,3\n")

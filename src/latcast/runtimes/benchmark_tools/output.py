@@ -12,11 +12,11 @@ from typing import Protocol, TypeVar
 from latcast.errors import DatasetError, abridged
 from latcast.records import LEAST_MS, MOST_MS
 
-MOST_LISTED = 10
-"""Lines whose numbers an error lists."""
+MOST_LISTED = 40
+"""Spans of lines that an error lists."""
 
-MOST_REFUSED = 20
-"""Refused lines after which reading stops: finding the nearest names of an unknown one is slow."""
+MOST_REFUSED = 500
+"""Refused lines after which reading stops: finding the nearest names of an unknown one takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -133,21 +133,21 @@ def read_all(parts: Iterable[tuple[Line, _Part]], read: Callable[[_Part], _Read]
     """
     found: list[_Read] = []
     problems: list[DatasetError] = []
-    numbers: list[str] = []
+    numbers: list[int] = []
     for line, part in parts:
         try:
             found.append(read(part))
         except DatasetError as problem:
             problems.append(problem)
-            numbers.append(str(line.number))
+            numbers.append(line.number)
             if len(problems) == MOST_REFUSED:
                 break
     if len(problems) > 1:
-        others = numbers[1:]
+        more = len(problems) - 1
+        runs = groupby(enumerate(dict.fromkeys(numbers[1:])), lambda each: each[1] - each[0])
+        spans = [f"{run[0][1]}-{run[-1][1]}" if len(run) > 1 else str(run[0][1]) for run in (list(group) for _, group in runs)]
         least = "at least " if len(problems) >= MOST_REFUSED else ""
-        raise DatasetError(
-            f"{problems[0]}; {least}{len(others)} more refused: line{'s' * (len(others) > 1)} {abridged(others, MOST_LISTED)}"
-        )
+        raise DatasetError(f"{problems[0]}; {least}{more} more refused: line{'s' * (more > 1)} {abridged(spans, MOST_LISTED)}")
     if problems:
         raise problems[0]
     return found

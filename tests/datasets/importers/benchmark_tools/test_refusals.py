@@ -264,8 +264,8 @@ class TestManifest:
     [
         ("model,latency_ms\nresnet18," + "1" * 10_000, r"x\.csv:2: found a line of 10,009 characters, expected at most 10,000"),
         ("\n" * 100_000, r"x\.csv: found more than 100,000 lines"),
-        ("model,latency_ms\n" + "resnet18,x\n" * 1000, r"at least 19 more refused: line"),
-        ("model,latency_ms\n" + "".join(f"none{n},1\n" for n in range(1000)), r"at least 19 more refused: line"),
+        ("model,latency_ms\n" + "resnet18,x\n" * 1000, r"at least 499 more refused: lines 3-501"),
+        ("model,latency_ms\n" + "".join(f"none{n},1\n" for n in range(1000)), r"at least 499 more refused: lines 3-501"),
         ('{"model":' * 1000, "found the header"),
         (f"model,latency_ms\n{'a' * 5000},1.5\n", r"x\.csv:2: the network 'aaa"),
     ],

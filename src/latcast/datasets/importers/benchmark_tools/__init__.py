@@ -151,7 +151,8 @@ def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platf
         names = []
         for reader, section in read_sections(file):
             timings = [(timing.line, timing) for timing in reader.read(section)]
-            measurements += read_all(timings, lambda each: tool_measurement(reader, section, each, named, platform))  # noqa: B023
+            found = read_all(timings, lambda each: tool_measurement(reader, section, each, named, platform))  # noqa: B023
+            measurements += [each for each in found if each is not None]
             names.append(reader.name)
         tools[str(file)] = tuple(dict.fromkeys(names))
-    return ToolOutputs(tuple(measurements), tools, tuple(named.notes))
+    return ToolOutputs(tuple(measurements), tools, named.all_notes())

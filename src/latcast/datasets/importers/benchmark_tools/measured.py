@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
 from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
 from latcast.environment import MOMENT
-from latcast.errors import LatcastError, ModelError, UnknownNameError
+from latcast.errors import LatcastError, ModelError, UnknownNameError, abridged
 from latcast.networks import resolve_model
 from latcast.predictors.platform_names import collection_of
 from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, device_name
@@ -23,6 +23,9 @@ from latcast.spaces.catalogue import model as published_model
 from latcast.spaces.model_names import find_in_any_spelling
 from latcast.spaces.published_names import network_called, network_in
 
+MOST_UNSIZED = 20
+"""Networks that a note on images' sizes names."""
+
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
 
@@ -32,17 +35,28 @@ class NetworkNames:
     def __init__(self, kit: KitManifest | None) -> None:
         self.kit = kit
         self.notes: dict[str, None] = {}
-        self._references: dict[tuple[object, ...], Reference] = {}
+        self._references: dict[tuple[object, ...], Reference | None] = {}
+        self._unsized: dict[str, None] = {}
 
-    def reference(self, reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Reference:
-        """Return the network that was run on a platform, or raise a DatasetError where none of that name is known."""
+    def all_notes(self) -> tuple[str, ...]:
+        """Return what was assumed and left out, a sentence each."""
+        if not self._unsized:
+            return tuple(self.notes)
+        listed = abridged([*self._unsized], MOST_UNSIZED)
+        return (*self.notes, f"left out, as not known for images of the size that the table states, {listed}: give model files")
+
+    def reference(self, reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Reference | None:
+        """Return the network that was run on a platform, or raise a DatasetError where none of that name is known.
+
+        It is None, which :meth:`all_notes` tells, where the timing states an image that the network is not known for.
+        """
         key = (reader.name, str(section.file), section.header.get("network", ""), timing.network, timing.image, platform.id)
         if key not in self._references:
             self._references[key] = self._of_image(self._found(reader, section, timing, platform), timing)
         return self._references[key]
 
-    def _of_image(self, found: Reference, timing: Timing) -> Reference:
-        """Return the network for the image that the timing states; where it is not known for that, unchanged, and note it."""
+    def _of_image(self, found: Reference, timing: Timing) -> Reference | None:
+        """Return the network for the image that the timing states; None where it is not known for that."""
         if timing.image is None:
             return found
         bare, size = found.name.rpartition("/")[2], "x".join(map(str, timing.image))
@@ -54,9 +68,8 @@ class NetworkNames:
             with suppress(ModelError):
                 if each is not None:
                     return resized(each, {"": (*shape[:2], *timing.image)})
-        usual = "x".join(map(str, shape[2:]))
-        self.notes[f"{found.name} is not known for images of {size}, which the table states; that of {usual} is taken"] = None
-        return found
+        self._unsized[f"{found.name} at {size}"] = None
+        return None
 
     def _found(self, reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Reference:
         names = _names(reader, section, timing)
@@ -79,7 +92,7 @@ class NetworkNames:
         try:
             published = published_model(names[-1], as_measured=True)
         except UnknownNameError as problem:
-            remedy = f"there is no file '{timing.network}' here or beside this one"
+            remedy = f"there is no file '{timing.network}' here or beside this one; export it to ONNX, or leave the row out"
             if reader.runtimes:
                 endings = "".join(f" ({ending})" for ending in reader.endings[:1])
                 remedy = (
@@ -125,11 +138,16 @@ def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Seq
 
 def tool_measurement(
     reader: ToolReader, section: Section, timing: Timing, networks: NetworkNames, platform: Platform | None
-) -> Measurement:
-    """Return the record of a timing, or raise a DatasetError where its network or platform is not the stated one."""
+) -> Measurement | None:
+    """Return the record of a timing, or raise a DatasetError where its network or platform is not the stated one.
+
+    It is None where the network is not known for the image that the timing states.
+    """
     header = section.header
     where = _checked_platform(reader, section, timing, platform) if platform else _stated_platform(reader, section, timing)
     reference = networks.reference(reader, section, timing, where)
+    if reference is None:
+        return None
     moment = {"row": f"{section.file.name}:{timing.line.number}", "runs": timing.runs, "figures_ms": dict(timing.figures_ms)}
     told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus", "gpu") if header.get(name)}
     return Measurement(
