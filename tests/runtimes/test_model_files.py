@@ -118,6 +118,22 @@ def test_an_output_of_another_rank_than_the_file_states_is_run(tmp_path: Path) -
     assert outputs(session)[0].shape == (3, 1, 2)
 
 
+def test_an_output_smaller_than_the_file_states_is_run_again_and_again(tmp_path: Path) -> None:
+    b = GraphBuilder("boxes")
+    limits = [b.constant((100,), dtype="int64"), b.constant((0.5,), dtype="float32")]
+    # Of 112 boxes of each of 80 classes at most 100 stay, which the file states; of random ones some overlap by more than half.
+    kept = b.op("NonMaxSuppression", [b.input((1, 112, 4)), b.input((1, 80, 112)), *limits])[0]
+    path = tmp_path / "boxes.onnx"
+    path.write_bytes(to_onnx(b.finish(kept)))
+
+    session = runtime("onnxruntime").load_file(ModelFile(path, "boxes"))
+    for _ in range(2):
+        session.run()
+
+    assert 0 < len(session.outputs()[0]) < 80 * 100
+    session.close()
+
+
 def thresholds() -> onnx.ModelProto:
     """A choice of boxes that takes its least overlap, a number from 0 to 1, as an input."""
     nodes = [node("NonMaxSuppression", ["boxes", "scores", "most", "overlap"], ["y"])]

@@ -127,9 +127,15 @@ class OnnxRuntimeSession:
 
     def run(self) -> None:
         try:
-            self._session.run_with_iobinding(self._binding)
+            self._run_bound()
         except _library_errors() as problem:
             raise _translated(problem, self.graph.name, "to run") from problem
+
+    def _run_bound(self) -> None:
+        if self._sized_by_values:  # the last run's result is bound now, and may be smaller than the model states
+            for name in self.graph.outputs:
+                self._binding.bind_output(name, "cpu")
+        self._session.run_with_iobinding(self._binding)
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
         for kept, given in zip(self._inputs, checked_inputs(self.graph, inputs), strict=True):
@@ -172,7 +178,7 @@ class OnnxRuntimeSession:
         self._binding = self._bind(self._session)
         try:
             for _ in range(PROFILE_WARMUPS + runs):
-                self._session.run_with_iobinding(self._binding)
+                self._run_bound()
         except _library_errors() as problem:
             raise _translated(problem, self.graph.name, "to profile") from problem
         finally:
@@ -190,6 +196,12 @@ _DTYPES = {"float": "float32", "double": "float64", "string": TEXTS}
 """Types of elements as ONNX Runtime calls them, where numpy does not."""
 
 
+def _has_shape(value: np.ndarray, stated: Sequence[int | str | None]) -> bool:
+    """Return whether an array has a shape in which sizes that are not known are texts or None."""
+    sizes = zip(value.shape, stated, strict=False)
+    return value.ndim == len(stated) and all(size == known for size, known in sizes if isinstance(known, int))
+
+
 def _slot(stated: Any) -> InputSlot:
     """Return an input as a session states it."""
     kind = re.fullmatch(r"tensor\((\w+)\)", stated.type)
@@ -201,6 +213,8 @@ def _slot(stated: Any) -> InputSlot:
 
 class OnnxRuntimeFileSession(OnnxRuntimeSession):
     """A model file in ONNX Runtime, run as it is; the outputs of its first run are written again in the same memory."""
+
+    _sized_by_values = False
 
     def __init__(self, file: ModelFile, *, threads: int, profile: bool, provider: str) -> None:
         self.threads = threads
@@ -230,8 +244,8 @@ class OnnxRuntimeFileSession(OnnxRuntimeSession):
                 return None  # texts cannot be bound; they are fed in every run
             binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
         for stated, value in zip(session.get_outputs(), self._values, strict=True):
-            if isinstance(value, np.ndarray) and stated.shape and value.ndim != len(stated.shape):
-                return None  # a binding refuses an output of another rank than the file states; a run takes it
+            if isinstance(value, np.ndarray) and stated.shape and not _has_shape(value, stated.shape):
+                return None  # a binding refuses an output of another shape than the file states; a run takes it
             if isinstance(value, np.ndarray) and value.dtype != object and value.size:
                 binding.bind_ortvalue_output(stated.name, onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros_like(value)))
             else:  # a sequence, texts or nothing, for which it takes memory in each run
