@@ -65,6 +65,20 @@ class TestTerms:
         grouped = np.array([[1, 16, 8, 8, 32, 8, 8, 3, 3, 1, 1, 1, 1, 4, 1, 0, 0, 0]])
         assert term_values(kernel_type("grouped_conv"), grouped, (GATHERED,)).tolist() == [[0]]
 
+    @pytest.mark.parametrize(
+        ("matrices", "rows", "threads", "times"),
+        [(8, 4, 4, 1), (5, 4, 4, 1.6), (5, 4, 2, 1.2), (4, 4, 8, 2), (3, 4, 4, 4), (8, 3, 4, 4)],
+    )  # fmt: skip
+    def test_threads_wait_for_the_one_with_the_most_matrices_or_for_the_only_one(
+        self, matrices: int, rows: int, threads: int, times: float
+    ) -> None:
+        """Of five matrices one of four threads has two: the others could do 8 in its time."""
+        product, terms = np.array([[matrices, rows, 16, 32, 0, 0, 0]]), (f"flops_in_turn_of_{threads}",)
+
+        flops = 2 * matrices * rows * 16 * 32
+        assert term_values(kernel_type("matmul"), product, terms)[0, 0] == pytest.approx(times * flops)
+        assert term_values(LINEAR, np.array([[4, 10, 6, 0, 0, 0]]), terms).tolist() == [[0]]
+
     def test_one_result_is_as_deep_as_its_products(self) -> None:
         vector = [1, 40, 1, 1, 960, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]
 

@@ -10,7 +10,7 @@ import pytest
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.analytical import LOOPS, TERMS, term_values
-from latcast.predictors.network_priors import network_term_names, prior_coefficients
+from latcast.predictors.network_priors import network_term_names, prior_coefficients, smooth_deviations
 from latcast.predictors.network_terms import NetworkTerms, size_covariance
 from latcast.predictors.whole_networks import WholeNetworkFit, fit_whole_networks, predictor_parts
 from latcast.records import Platform
@@ -197,7 +197,10 @@ def test_kernels_of_one_stride_share_no_factor_beyond_that_of_close_sizes() -> N
 def test_types_that_are_not_bent_share_a_factor_among_the_same_sizes_alone() -> None:
     layers = [one_kernel("linear", (rows, 64, 256, 0, 0, 0)) for rows in (49, 50)]
 
-    bent, unbent = (NetworkTerms.of([layers], unbent=types).types[0].covariance for types in ((), {"linear"}))
+    bent, unbent = (
+        NetworkTerms.of([layers], smooth=smooth_deviations(Platform.parse(f"phone/{name}"))).types[0].covariance
+        for name in ("pytorch-2.0/1small/fp32", "pytorch-2.0/1small/int8")
+    )
 
     assert bent[0, 1] > 0.8 * bent[0, 0]
     assert unbent[0, 1] == 0 < unbent[0, 0]
@@ -238,15 +241,55 @@ def test_tflite_runs_groups_on_one_core_however_many_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runtime", "slow", "times"), [("tflite-2.10", "concat", 4), ("pytorch-2.0", "depthwise wide", 2)]
+    ("runtime", "slow", "times", "woken"), [("tflite-2.10", "concat", 4, 1), ("pytorch-2.0", "depthwise wide", 2, 4)]
 )  # fmt: skip
-def test_what_threads_do_not_share_is_dearer_beside_what_they_do(runtime: str, slow: str, times: int) -> None:
+def test_what_threads_do_not_share_is_dearer_beside_what_they_do(runtime: str, slow: str, times: int, woken: int) -> None:
     one, four = (
         prior_coefficients(Platform.parse(f"phone/{runtime}/{cores}/int8"), [slow, "conv 1x1"])[0]
         for cores in ("1small", "4small")
     )
 
-    assert (four / one).tolist() == pytest.approx([times] * 4 + [1] * 5)
+    # FLOPs, elements, weights, and the start of a kernel, for which QNNPACK wakes all threads.
+    expected = [*[times] * 3, times * woken, *[1] * 3, woken, 1]
+    assert (four / one).tolist() == pytest.approx(expected)
+
+
+def test_tflites_threads_share_the_memory_that_linear_layers_read_their_weights_from() -> None:
+    one, four = (
+        prior_coefficients(Platform.parse(f"phone/tflite-2.10/{cores}/fp32"), ["linear matrix"])[0] for cores in ("1med", "4med")
+    )
+
+    assert (four / one).tolist() == pytest.approx([1, 1, 2, 1, 1])
+
+
+def test_pytorch_multiplies_activations_in_fp32_which_is_slower_than_int8_on_cores_in_order_alone() -> None:
+    in_order, other = (
+        prior_coefficients(Platform.parse(f"pixel4/pytorch-2.0/{cores}/int8"), ["conv 1x1", "matmul", "einsum"])[0]
+        for cores in ("1small", "1large")
+    )
+
+    assert in_order[len(TERMS)] == in_order[2 * len(TERMS)] > in_order[0]
+    assert other[len(TERMS)] == other[2 * len(TERMS)] < other[0]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_products_that_pytorch_gives_to_one_thread_are_learned_from_those_that_threads_share(precision: str) -> None:
+    """Products of 0.1 ns a FLOP and thread, beside 1x1 convolutions of half of that."""
+    platform = Platform.parse(f"phone/pytorch-2.0/4small/{precision}")
+    networks = [
+        [one_kernel("matmul", (12, 49, inner, columns, 0, 0, 0)), pointwise(width, side)]
+        for inner in (32, 64) for columns in (49, 197) for width in (32, 64, 128) for side in (7, 14, 28)
+    ]  # fmt: skip
+    terms = NetworkTerms.of(networks, network_term_names(platform))
+    price = np.where(np.array(terms.classes)[terms.class_of] == "matmul", 1e-7, 5e-8) / 4
+    latency_ms = 0.05 + terms.counts @ (terms.values[:, 0] * price)
+
+    learned = fit_whole_networks(terms, latency_ms, platform).coefficients
+
+    in_turn = terms.terms.index("flops_in_turn_of_4")
+    assert learned["matmul"][in_turn] > 0 == learned["matmul"][0]
+    assert learned["conv 1x1"][0] > 0 == learned["conv 1x1"][in_turn]
+    assert learned["einsum"].tolist() == pytest.approx(learned["matmul"].tolist())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

@@ -32,6 +32,10 @@ COLD_TERMS = ("cold_weights", "cold_count")
 DEPTH = "depth"
 """FLOPs in a row for one output element: a GPU's kernel takes at least as long as one output."""
 
+IN_TURN: Mapping[str, int] = {f"flops_in_turn_of_{threads}": threads for threads in range(2, 9)}
+"""Term of a platform of so many threads to their number: FLOPs of products of activations, and those that threads could do while
+they wait for the one with the most matrices (:func:`flops_in_turn`)."""
+
 LAYOUT_TERMS = ("laid_in_near", "laid_in_far", "laid_out_far")
 """Elements of an input whose copy misses the first cache, the second; of an output whose copy misses the second."""
 
@@ -44,7 +48,7 @@ LIMITS = ("compute", "memory", "overhead")
 LIMIT_OF_TERM: Mapping[str, str] = {
     "flops": "compute", LOOPS: "compute", DEPTH: "compute", "moved": "memory", "weights": "memory", "count": "overhead",
     "cold_weights": "memory", "cold_count": "overhead",
-    **dict.fromkeys((GATHERED, *LAYOUT_TERMS), "memory"),
+    **dict.fromkeys((GATHERED, *LAYOUT_TERMS), "memory"), **dict.fromkeys(IN_TURN, "compute"),
 }  # fmt: skip
 
 POOLED = "any"
@@ -118,7 +122,8 @@ def term_values(
     Args:
         kind: Their type.
         configurations: (kernels, fields).
-        terms: Names: :data:`TERMS`, :data:`COLD_TERMS`, :data:`LOOPS`, :data:`GATHERED`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
+        terms: Names: :data:`TERMS`, :data:`COLD_TERMS`, :data:`LOOPS`, :data:`GATHERED`, :data:`DEPTH`, :data:`IN_TURN`,
+            :data:`LAYOUT_TERMS`.
         coldness: Of each kernel, (kernels,), or of all.
         block: Channels that convolutions are computed at a time, as :attr:`AnalyticalTerms.block`.
     """
@@ -141,6 +146,8 @@ def term_values(
         values[GATHERED] = np.maximum(read - q.input_elements, 0.0)
     if DEPTH in terms:
         values[DEPTH] = q.flops / np.maximum(q.output_elements, 1.0)
+    for name in IN_TURN.keys() & terms:
+        values[name] = flops_in_turn(columns, flops, IN_TURN[name]) if kind.name in ("matmul", "einsum") else 0.0 * flops
     if not set(LAYOUT_TERMS).isdisjoint(terms):
         convolves = "in_h" in columns and "in_channels" in columns
         values |= layout_terms(columns) if convolves else dict.fromkeys(LAYOUT_TERMS, np.zeros_like(flops))
@@ -155,6 +162,22 @@ def in_whole_blocks(columns: Mapping[str, np.ndarray], block: int) -> np.ndarray
     inputs, outputs = columns["in_channels"] / columns["groups"], columns["out_channels"]
     filled = np.where(inputs < block, 1.0, np.ceil(inputs / block) * block / inputs)
     return np.asarray(filled * np.ceil(outputs / block) * block / outputs)
+
+
+def flops_in_turn(columns: Mapping[str, np.ndarray], flops: np.ndarray, threads: int) -> np.ndarray:
+    """Return the FLOPs that so many threads could do in the time of products of activations, (kernels,).
+
+    PyTorch Mobile gives each thread whole matrices of a batch, and all to one thread where they are fewer than 4 or have fewer
+    than 4 rows, 16 columns or 16 inner elements (``bmm_out_or_baddbmm_`` in ATen's ``LinearAlgebra.cpp``).
+
+    Args:
+        columns: ``batch``, ``rows``, ``inner`` and ``columns``, each (kernels,).
+        flops: (kernels,).
+        threads: Of the platform.
+    """
+    matrices = columns["batch"]
+    shared = (matrices >= 4) & (columns["rows"] >= 4) & (columns["columns"] >= 16) & (columns["inner"] >= 16)
+    return np.asarray(flops * np.where(shared, np.ceil(matrices / threads), matrices) * threads / matrices)
 
 
 def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -397,6 +420,7 @@ def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroug
         of = dict(zip(analytical.terms, own.tolist(), strict=True))
         for term in COLD_TERMS:
             of[term.removeprefix("cold_")] += of.get(term, 0.0)
+        of["flops"] += sum(of.get(term, 0.0) for term in IN_TURN)
         found.append(
             ClassThroughput(
                 name,

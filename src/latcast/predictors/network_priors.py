@@ -5,13 +5,14 @@ A network's latency is one number for dozens of kernels: prior knowledge separat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from latcast.chips.chip_names import chip_of
 from latcast.kernels.rules import unit_kind
-from latcast.predictors.analytical import GATHERED, LAYOUT_TERMS, LOOPS, TERMS, coarse_class
+from latcast.predictors.analytical import GATHERED, IN_TURN, LAYOUT_TERMS, LOOPS, TERMS, coarse_class
+from latcast.predictors.network_terms import SMOOTH_DEVIATION
 from latcast.records import Platform
 
 PRIOR_MS: Mapping[str, tuple[float, float, float, float]] = {
@@ -27,6 +28,9 @@ beforehand."""
 
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
 """Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
+
+LAYOUT_IN_ORDER = 0.4
+"""Part of that on cores in order, whose price of a FLOP is a larger part of what memory takes."""
 
 GENERIC_CYCLES: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "cpu": {"in order": (4.5, 30), "out of order": (0.95, 7), "apple": (1.1, 1.5)},
@@ -60,17 +64,24 @@ BOUND_BY_MEMORY = frozenset(
 FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped split"})
 """Classes that some runtimes run by a generic path, computing tens of times slower than others do."""
 
-PRODUCTS = frozenset({"matmul", "einsum"})
+BATCHED = ("matmul", "einsum")
 """Products of two activations, as fast a FLOP as those with weights."""
 
 QNNPACK = ("pytorch", "cpu int8")
 """The runtime and sort of device that computes with that library, and with loops of its own what the library lacks."""
 
 CONVERTED_FLOP_MS: Mapping[str, float] = {
-    "add floating": 8e-6, "batch norm floating": 4e-6, "activation floating": 1.3e-6, "softmax": 1.3e-6,
+    "add floating": 8e-6, "batch norm floating": 4e-6, "activation floating": 1.3e-6,
 }  # fmt: skip
 """Milliseconds a FLOP of such loops, which convert each number from an integer and back: forty cycles a number, for which the
 classes do one FLOP, two, and about six."""
+
+FLOAT_FLOP: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "cpu": {"softmax": (8.0, 18.0)},
+    "cpu int8": {"softmax": (65.0, 26.0), "matmul": (2.5, 0.6), "einsum": (2.5, 0.6)},
+}  # fmt: skip
+"""Cost of a FLOP that PyTorch computes in fp32 in either precision, against one of a dense convolution, on cores in order and on
+others: exponentials one after another, and products of activations, which QNNPACK lacks."""
 
 CLAMPED = 0.03
 """Cost of an element that QNNPACK only cuts off (ReLU), sixteen in an instruction, against one that is computed."""
@@ -95,9 +106,14 @@ THREADS_UNSHARED: Mapping[tuple[str, str], Mapping[str, float]] = {
         (("tflite", "cpu"), ("tflite", "cpu int8")), dict.fromkeys(("batch norm", "broadcast", "concat", "pool", "split"), 1.0)
     ),
     QNNPACK: dict.fromkeys(("conv first", "conv grouped", "depthwise wide"), 0.5),
+    ("pytorch", "cpu"): dict.fromkeys(BATCHED, -0.2),
 }
 """Exponents of the number of threads by which a class costs more beside those that threads share evenly, by runtime and sort of
-device: 1 where four threads are no faster than one, 0.5 where they are twice as fast. Chosen on Pixel 4 and Galaxy A03s."""
+device: 1 where four threads are no faster than one, 0.5 where they are twice as fast, below 0 where they wait less for memory.
+Chosen on Pixel 4 and Galaxy A03s."""
+
+WEIGHTS_UNSHARED = 0.5
+"""Such an exponent of what TFLite's linear layers in fp32 read of weights, from memory that threads share."""
 
 LOOKED_UP = frozenset({"exponential", "hard activation"})
 """Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""
@@ -106,14 +122,15 @@ MEMORY_DEVIATION = 0.4
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
 GENERIC_DEVIATION = 1.0
-PRODUCT_DEVIATION = 0.3
+PRODUCT_DEVIATION = 0.2
+SOFTMAX_DEVIATION = 0.4
 PACKED_DEVIATION = 0.5
 """Prior deviation of what convolutions move beside copies between layouts, which networks of few widths confuse with FLOPs."""
 
 LINEAR, GROUPED = ("linear matrix", "conv 1x1"), ("conv grouped", "conv grouped single")
 SAME_CODE: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
-    ("pytorch", "cpu"): (LINEAR, *(("conv kxk", name) for name in GROUPED)),
-    ("tflite", "cpu"): (LINEAR, GROUPED), ("tflite", "cpu int8"): (LINEAR, GROUPED),
+    ("pytorch", "cpu"): (LINEAR, BATCHED, *(("conv kxk", name) for name in GROUPED)), QNNPACK: (BATCHED,),
+    ("tflite", "cpu"): (LINEAR, GROUPED), ("tflite", "cpu int8"): (LINEAR, GROUPED, BATCHED),
 }  # fmt: skip
 """Pairs of classes, by runtime and sort of device, that one routine computes: their coefficients are the same multiples of their
 priors, and of GROUPED those of FLOPs and loops too. LINEAR is one routine in PyTorch's int8 as well; lineages held out are
@@ -122,6 +139,9 @@ predicted better there where each class has its own price."""
 UNBENT: Mapping[tuple[str, str], frozenset[str]] = {QNNPACK: frozenset({"linear"})}
 """Kernel types, by runtime and sort of device, of which close sizes share no factor: what the narrow layers of small transformers
 show would be carried on to layers of ten times their width."""
+
+SMOOTH: Mapping[tuple[str, str], float] = dict.fromkeys((("tflite", "cpu"), ("tflite", "cpu int8")), 0.2)
+"""Standard deviation of the logarithm of the factor that close sizes share, by runtime and sort of device."""
 
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
@@ -167,15 +187,18 @@ def network_term_names(platform: Platform) -> tuple[str, ...]:
     """Return the terms that whole networks of a platform teach."""
     unit = platform.runtime, device_sort(platform)
     loops = (LOOPS,) if unit in LOOPING else ()
-    return (*TERMS, *loops, *((GATHERED,) if unit in GATHERING else ()), *(LAYOUT_TERMS if unit in CHANNELS_FIRST else ()))
+    gathered, layouts = (GATHERED,) if unit in GATHERING else (), LAYOUT_TERMS if unit in CHANNELS_FIRST else ()
+    turns = (name for name, threads in IN_TURN.items() if unit in NATIVE_GROUPS and threads == platform.threads)
+    return (*TERMS, *loops, *gathered, *turns, *layouts)
 
 
-def unbent_types(platform: Platform) -> frozenset[str]:
-    """Return the kernel types whose factors on a platform differ by exact sizes alone."""
-    return UNBENT.get((platform.runtime, device_sort(platform)), frozenset())
+def smooth_deviations(platform: Platform) -> Callable[[str], float]:
+    """Return the function from a kernel type to the deviation of the factor that its close sizes share on a platform."""
+    unit = platform.runtime, device_sort(platform)
+    return lambda name: 0.0 if name in UNBENT.get(unit, ()) else SMOOTH.get(unit, SMOOTH_DEVIATION)
 
 
-OF_CPUS = (*TERMS, LOOPS, GATHERED, *LAYOUT_TERMS)
+OF_CPUS = (*TERMS, LOOPS, GATHERED, *IN_TURN, *LAYOUT_TERMS)
 """All terms that whole networks of some CPU teach."""
 
 
@@ -198,10 +221,14 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
     rows, deviations = [], []
     kept = [OF_CPUS.index(term) for term in terms]
     for name in classes:
-        rows.append(_prior_row(name, sort, platform)[kept])
+        row = _prior_row(name, sort, platform)[kept]
+        for turn in IN_TURN.keys() & terms if name in BATCHED else ():
+            row[terms.index(turn)], row[0] = row[0], 0.0
+        rows.append(row)
         own = _deviations(name, sort, platform.runtime)
         # What makes FLOPs dear on a generic path makes its loops dear.
-        deviations.append(np.array([*own, own[0], own[1], *[USUAL_DEVIATION] * len(LAYOUT_TERMS)])[kept])
+        further = [own[0], own[1], *[own[0]] * len(IN_TURN), *[USUAL_DEVIATION] * len(LAYOUT_TERMS)]
+        deviations.append(np.array([*own, *further])[kept])
     prior = np.concatenate([*rows, [PRIOR_OVERHEAD_MS[sort]]])
     return prior, np.concatenate([*deviations, [PRIOR_OVERHEAD_DEVIATION]])
 
@@ -232,7 +259,11 @@ def known_coefficients(platform: Platform, classes: Sequence[str], terms: Sequen
 def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     """Return the coefficients of a class, of :data:`OF_CPUS`, as its runtime executes it."""
     tflite = sort != "gpu" and platform.runtime == "tflite"
-    row = np.array([*PRIOR_MS[sort], PRIOR_LOOP_MS, 0.0, *PRIOR_LAYOUT_MS])
+    row = np.array([*PRIOR_MS[sort], PRIOR_LOOP_MS, 0.0, *[0.0] * len(IN_TURN), *PRIOR_LAYOUT_MS])
+    if (platform.runtime, sort) in NATIVE_GROUPS:
+        in_order = core_kind(platform) == "in order"
+        row[0] *= FLOAT_FLOP[sort].get(name, (1.0, 1.0))[not in_order]
+        row[-len(LAYOUT_TERMS) :] *= LAYOUT_IN_ORDER if in_order else 1.0
     if tflite and name in FREE_CLASSES:
         row[[0, OF_CPUS.index(LOOPS)]] = np.array(GENERIC_CYCLES[sort]["in order"]) / (GENERIC_GHZ * 1e6) * platform.threads
     if tflite and sort == "cpu int8" and name == "layer norm":
@@ -240,8 +271,10 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     if (platform.runtime, sort) == QNNPACK:
         row[0] = CONVERTED_FLOP_MS.get(name, row[0])
         row[1] *= CLAMPED if name == "activation" else 1.0
+        row[3] *= platform.threads  # All are woken for each kernel.
         row[0] *= WIDE_BY_CORE[core_kind(platform)] if name == "depthwise wide" else 1.0
     row[0] *= DEPTHWISE_FLOP.get((platform.runtime, sort), {}).get(name, 1.0)
+    row[2] *= platform.threads**WEIGHTS_UNSHARED if tflite and sort == "cpu" and name == "linear matrix" else 1.0
     row[1] *= DEPTHWISE_MOVED if tflite and sort == "cpu" and name.startswith("depthwise") else 1.0
     row *= platform.threads ** THREADS_UNSHARED.get((platform.runtime, sort), {}).get(name, 0.0)
     row[OF_CPUS.index(GATHERED)] = row[1]
@@ -257,12 +290,14 @@ def _deviations(name: str, sort: str, runtime: str) -> list[float]:
     native = (runtime, sort) in NATIVE_GROUPS
     if (runtime, sort) == QNNPACK and name in CONVERTED_FLOP_MS:
         return [GENERIC_DEVIATION, *[MEMORY_DEVIATION] * 3]
+    if native and name == "softmax":
+        return [SOFTMAX_DEVIATION, *[MEMORY_DEVIATION] * 3]
     moving = MEMORY_DEVIATION if name in BOUND_BY_MEMORY or (native and name in LOOKED_UP) else USUAL_DEVIATION
     if name in SCALAR_CLASSES and not native:
         return [SCALAR_DEVIATION, moving, moving, moving]
     if name in FREE_CLASSES and not native:
         return [GENERIC_DEVIATION if sort != "gpu" and runtime == "tflite" else FREE_DEVIATION, moving, moving, moving]
-    if name in PRODUCTS:
+    if name in BATCHED:
         beside = MEMORY_DEVIATION if sort == "cpu int8" else moving
         return [PRODUCT_DEVIATION, beside, beside, moving]
     if (runtime, sort) in CHANNELS_FIRST and name.startswith(("conv", "depthwise")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,13 +109,18 @@ class NetworkTerms:
     terms: tuple[str, ...] = TERMS
 
     @classmethod
-    def of(cls, networks: Sequence[Sequence[Kernel]], terms: Sequence[str] = TERMS, unbent: Collection[str] = ()) -> NetworkTerms:
+    def of(
+        cls,
+        networks: Sequence[Sequence[Kernel]],
+        terms: Sequence[str] = TERMS,
+        smooth: Callable[[str], float] = lambda _: SMOOTH_DEVIATION,
+    ) -> NetworkTerms:
         """Return the terms of networks given by their kernels.
 
         Args:
             networks: Kernels of each.
             terms: Which, as for :func:`latcast.predictors.analytical.term_values`.
-            unbent: Kernel types of which close sizes share no factor.
+            smooth: Kernel type to the deviation of the factor that its close sizes share.
 
         Raises:
             MissingExtraError: SciPy is not installed.
@@ -131,8 +136,7 @@ class NetworkTerms:
             values.append(term_values(kind, rows, terms))
             names += [coarse_class(str(found)) for found in kind.throughput_class(kind.columns(rows))]
             sizes = feature_matrix(kind, rows, tuple(size_lengths(kind)))
-            smooth = 0.0 if name in unbent else SMOOTH_DEVIATION
-            types.append(TypeSizes(name, slice(start, start + len(rows)), rows, sizes, smooth))
+            types.append(TypeSizes(name, slice(start, start + len(rows)), rows, sizes, smooth(name)))
             start += len(rows)
         classes = tuple(sorted(set(names)))
         place = {name: index for index, name in enumerate(classes)}

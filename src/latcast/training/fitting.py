@@ -39,7 +39,7 @@ from latcast.predictors.kernel_predictor import (
     ANALYTICAL_GP,
     fit_kernel_predictor,
 )
-from latcast.predictors.network_priors import network_term_names, unbent_types
+from latcast.predictors.network_priors import network_term_names, smooth_deviations
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.whole_networks import fit_whole_networks, predictor_parts
@@ -233,8 +233,8 @@ class Trainer:
                 "measure more (latcast profile)"
             )
         latency_ms = np.array([sample.latency_ms for sample in networks])
-        names, unbent = network_term_names(self.platform), unbent_types(self.platform)
-        terms = NetworkTerms.of([sample.kernels for sample in networks], names, unbent)
+        kernels, names = [sample.kernels for sample in networks], network_term_names(self.platform)
+        terms = NetworkTerms.of(kernels, names, smooth_deviations(self.platform))
         parts = predictor_parts(fit_whole_networks(terms, latency_ms, self.platform), terms)
         return PlatformPredictor(self.platform, self.rules, *parts, interval=Interval(novelty=VARIANCE))
 
