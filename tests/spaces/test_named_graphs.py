@@ -14,7 +14,7 @@ from latcast.graph.ir import Graph
 from latcast.networks import ModelOptions, read_model
 from latcast.records import Reference
 from latcast.spaces import model_names, named_graphs
-from latcast.spaces.catalogue import SPACES, build, find_model, model, models
+from latcast.spaces.catalogue import FAMILY_NAMES, SPACES, build, family, find_model, model, models, resized
 from latcast.spaces.measured_only import can_build, why_not
 from latcast.spaces.named_graphs import GraphFile, NamedGraph, Origin, graph_file, write_graphs
 
@@ -29,6 +29,8 @@ def small(name: str, side: int, channels: int = 8) -> Graph:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of files in place of those of the package: one space, two networks, one of them at two inputs."""
+    for name in FAMILY_NAMES:  # whose files stay those of the package
+        assert family(name).published
     monkeypatch.setattr(named_graphs, "FOLDER", tmp_path)
     networks = [
         (NamedGraph("net", 32, 224, 221_184, ORIGIN), pack(small("net", 32))),
@@ -95,10 +97,20 @@ def test_a_name_with_its_space_stands_for_the_network(folder: Path) -> None:
     assert model("Alias").name == "rknn/alias"
 
 
-def test_another_size_is_taken_where_its_graph_is_there(folder: Path) -> None:
+def test_another_size_is_that_of_its_graph_or_worked_out_from_that_of_the_usual_one(folder: Path) -> None:
+    assert model("rknn/net@64") == Reference("rknn", {"name": "net", "input": 64}, "rknn/net")
     assert read_model("rknn/net", ModelOptions({"input": (1, 3, 64, 64)})).shape("input") == (1, 3, 64, 64)
-    with pytest.raises(ModelError, match=r"rknn/net has one size, input=1,3,32,32; found 1,3,48,48"):
-        read_model("rknn/net", ModelOptions({"input": (1, 3, 48, 48)}))
+    resized_graph, named_so = read_model("rknn/net", ModelOptions({"input": (2, 3, 48, 40)})), read_model("rknn/net@48")
+    assert [each.shape(each.outputs[0]) for each in (resized_graph, named_so)] == [(2, 8, 48, 40), (1, 8, 48, 48)]
+    with pytest.raises(ModelError, match="rknn/net takes images of 3 channels"):
+        read_model("rknn/net", ModelOptions({"input": (1, 4, 48, 48)}))
+    with pytest.raises(UnknownNameError, match="no network is called 'rknn/net@4x'"):
+        model("rknn/net@4x")
+
+
+def test_a_network_with_numbers_worked_out_from_its_size_has_that_size_alone() -> None:
+    with pytest.raises(ModelError, match="cannot be built for"):
+        resized(model("timm/vit_small_patch16_224"), {"": (1, 3, 288, 288)})
 
 
 def test_they_are_listed_with_the_families(folder: Path) -> None:

@@ -249,14 +249,14 @@ def models(pattern: str | None = None, *, trained_on: str = TRAINED_ON[-1]) -> l
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:
-    """Return a member of a family for images of another size.
+    """Return a named network for images of another size.
 
     Args:
-        reference: The member.
-        shapes: Input name to shape, (batch, channels, height, width). Only the channels are the family's to say.
+        reference: The network.
+        shapes: Input name to shape, (batch, channels, height, width). Only the channels are the network's to say.
 
     Raises:
-        ModelError: A name that is no input, a shape that the member cannot be built for, or a space that has no size to choose.
+        ModelError: A name that is no input, a shape that the network cannot be built for, or a space that has no size to choose.
     """
     if not shapes:
         return reference
@@ -271,7 +271,8 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
         other = _stored_size(reference, present, wanted)
         if other is not None and len(shapes) == 1:
             return other
-        if reference.space not in FAMILY_NAMES:
+        of_family = reference.space in FAMILY_NAMES
+        if not of_family and (graph_file(reference.space) is None or [given] != list(graph.inputs)):
             raise ModelError(
                 f"{name} has one size, {given}={_sizes(present)}; found {_sizes(wanted)}; export it so, and give the file"
             )
@@ -280,6 +281,9 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
                 f"{name} takes images of {present[1]} channels, {given}=BATCH,{present[1]},HEIGHT,WIDTH; found {_sizes(wanted)}"
             )
         check_tensor(given, Tensor(wanted))
+        if not of_family:
+            parameters["shape"] = list(wanted)
+            continue
         batch, _, height, width = wanted
         if batch != present[0]:
             parameters["batch"] = batch
@@ -311,7 +315,7 @@ def _stored_size(reference: Reference, present: Sequence[int], wanted: Sequence[
     file, side = graph_file(reference.space), wanted[-1]
     if file is None or tuple(wanted) != (*present[:2], side, side) or file.find(reference.parameters.get("name"), side) is None:
         return None
-    return replace(reference, parameters={**reference.parameters, "input": side})
+    return replace(reference, parameters={"name": reference.parameters["name"], "input": side})
 
 
 def _sizes(shape: Sequence[int]) -> str:

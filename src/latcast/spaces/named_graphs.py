@@ -12,6 +12,7 @@ A name alone means the first of several inputs.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -24,6 +25,7 @@ from latcast.errors import ModelError, UnknownNameError
 from latcast.folders import replacing
 from latcast.graph.compact import unpack
 from latcast.graph.ir import Graph
+from latcast.graph.passes.reshape_inputs import reshape_inputs
 from latcast.records import Reference
 from latcast.registry import nearest_names
 from latcast.spaces.accuracies import USUAL_SIDE
@@ -226,20 +228,29 @@ def spaces_with_graphs() -> tuple[str, ...]:
 def find_named(text: str) -> Reference | None:
     """Return the network of a name with its space, ``timm/convnext_tiny``; None where no space begins the text.
 
-    The weights that timm names behind a point, ``timm/convnext_tiny.fb_in1k``, are left out.
+    The weights that timm names behind a point, ``timm/convnext_tiny.fb_in1k``, are left out; ``timm/convnext_tiny@288`` takes
+    images of 288x288.
 
     Raises:
         UnknownNameError: The space has no such network; the message suggests the nearest names.
     """
     space, slash, name = text.partition("/")
+    name, _, side = name.partition("@")
     file = graph_file(space) if slash and name and space in spaces_with_graphs() else None
     if file is None:
         return None
     found = file.find(name) or (file.find(name.partition(".")[0]) if space == "timm" else None)
-    if found is None:
+    if found is None or not re.fullmatch(r"|[1-9]\d{1,3}", side):
         known = ", ".join(f"{space}/{each}" for each in nearest_names(name, list(file.names)))
         raise UnknownNameError(f"no network is called '{text}'; nearest: {known or 'none'}; all: latcast models '{space}/*'")
-    return _reference(space, *found.key)
+    if not side or found.side == int(side):
+        return _reference(space, *found.key)
+    other = file.find(found.name, int(side))
+    if other is not None:
+        return _reference(space, *other.key)
+    usual = _reference(space, *found.key)
+    shape = [1, 3, int(side), int(side)]
+    return Reference(space, {**usual.parameters, "shape": shape}, f"{usual.name}_{side}")
 
 
 def all_networks() -> dict[str, NamedGraph]:
@@ -287,10 +298,10 @@ class NamedNetworks:
         return "" if self._find(parameters) else self.reason
 
     def build(self, **parameters: Any) -> Graph:
-        """Return the graph of the member ``name``, at ``input`` where that is not the usual one.
+        """Return the graph of the member ``name``, at ``input`` where that is not the usual one, with the ``shape`` of its image.
 
         Raises:
-            ModelError: It has no graph; the message says why.
+            ModelError: It has no graph, or cannot take the shape; the message says why.
         """
         found = self._find(parameters)
         file = graph_file(self.space)
@@ -298,7 +309,8 @@ class NamedNetworks:
             raise ModelError(
                 f"'{parameters.get('name', 'this network')}' cannot be built, only its latencies are known: {self.reason}"
             )
-        return file.graph(found)
+        graph = file.graph(found)
+        return reshape_inputs(graph, {graph.inputs[0]: parameters["shape"]}) if "shape" in parameters else graph
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """Return different members with graphs; see :class:`latcast.spaces.catalogue.Space`."""
@@ -310,6 +322,6 @@ class NamedNetworks:
 
     def _find(self, parameters: Mapping[str, Any]) -> NamedGraph | None:
         file = graph_file(self.space)
-        if file is None or not set(parameters) <= {"name", "input"}:
+        if file is None or not set(parameters) <= {"name", "input", "shape"}:
             return None
         return file.find(parameters.get("name"), parameters.get("input"))
