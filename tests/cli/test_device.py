@@ -285,7 +285,8 @@ class TestKit:
         found = latcast("device", "kit", "squeezenet1_1", "-o", "kit.zip", "--formats", "onnx")
         as_json = latcast("device", "kit", "squeezenet1_1", "-o", "kit.zip", "--formats", "onnx", "--json").json
 
-        assert re.match(r"kit\.zip: 1 networks in fp32, 0\.\d MB, unpacked 5 MB\n", found.out)
+        assert re.match(r"kit\.zip: 1 network in fp32, 0\.\d MB, unpacked 5 MB\n", found.out)
         assert "Unpack it (unzip kit.zip). Put the tools into kit/tools" in found.out
         assert "    sh kit/measure.sh --device rpi5" in found.out
+        assert "--runtime onnxruntime-" in found.out
         assert as_json["archive_bytes"] == Path("kit.zip").stat().st_size < 0.1 * as_json["size_bytes"]

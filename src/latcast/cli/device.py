@@ -16,7 +16,7 @@ from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
 from latcast.cli.platforms import coefficients_of
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, counted
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Unit
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def add(
     predictor = added.predictor
     mape = predictor.card.get("mape")
     judged = f"; each from the others: MAPE {mape:.1f} %" if mape is not None else ""
-    print(f"{written}: {predictor.platform.id}, from {predictor.card['measurements']} measured networks{judged}")
+    print(f"{written}: {predictor.platform.id}, from {counted(predictor.card['measurements'], 'measured network')}{judged}")
     _print_nearest(predictor)
     print(f"\n    latcast predict my_network.onnx --on {platform.id if output is None else written}")
 

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from latcast.cli import device_language, options
 from latcast.cli.output import StageProgress, print_json, print_table, warn
+from latcast.errors import counted
 from latcast.tables import signed
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def kit(
     if llm:
         device_language.kit(output, as_json=as_json)
         return
-    from latcast.devices.signature_kit import FORMATS, write_kit
+    from latcast.devices.signature_kit import FORMATS, example_of, write_kit
     from latcast.spaces.catalogue import model as published_model
 
     chosen: dict[str, Any]
@@ -149,14 +150,14 @@ def kit(
     if written.archive_bytes is not None:
         size = f"{written.archive_bytes / 1e6:.1f} MB, unpacked {size}"
     print_table(
-        f"{output}: {len(written.manifest.networks)} networks in {precision}, {size}",
+        f"{output}: {counted(len(written.manifest.networks), 'network')} in {precision}, {size}",
         ("network", "input", "formats"),
         [
             (network.name, "x".join(map(str, network.input_shape)), ", ".join(network.files))
             for network in written.manifest.networks
         ],
     )
-    folder, unpacking = output, ""
+    folder, unpacking, runtime = output, "", "-".join(example_of(written.manifest))
     if written.archive_bytes is not None:
         folder, unpacking = Path(output.stem), f"Unpack it (unzip {output}). "
     print(
@@ -164,7 +165,7 @@ def kit(
         f"    sh {folder / 'android.sh'} --threads 1      on an Android phone, over adb (not tried on a real phone)\n"
         f"    sh {folder / 'measure.sh'} --device rpi5 --threads 1        on this or another computer\n\n"
         "Each ends with the command that adds the device from what it measured:\n\n"
-        f"    latcast device add rpi5 --unit cpu1 --runtime tflite-2.17 --precision {precision} --measured {folder} -o rpi5.zip\n"
+        f"    latcast device add rpi5 --unit cpu1 --runtime {runtime} --precision {precision} --measured {folder} -o rpi5.zip\n"
         "    latcast predict my_network.onnx --on rpi5.zip"
     )
 

@@ -13,7 +13,7 @@ import pytest
 from latcast.datasets.importers.benchmark_tools import KitManifest, output_files, read_outputs
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_files import read_measured
-from latcast.devices.signature_kit import FORMATS, Kit, write_kit
+from latcast.devices.signature_kit import FORMATS, Kit, example_of, write_kit
 from latcast.errors import DatasetError
 from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_macs
@@ -93,6 +93,19 @@ def test_a_network_that_a_format_cannot_express_is_left_out_there_and_said(tmp_p
 
     assert found.manifest.networks[0].files == {"onnx": ("squeezenet1_1.onnx",)}
     assert (tmp_path / "kit" / "precision.txt").read_text() == "int8\n"
+
+
+@pytest.mark.parametrize(
+    ("formats", "runtime"), [(("onnx",), "onnxruntime"), (("ncnn",), "ncnn"), (("ncnn", "tflite"), "tflite")]
+)
+def test_the_readme_s_commands_name_a_runtime_that_reads_the_kit(tmp_path: Path, formats: tuple[str, ...], runtime: str) -> None:
+    found = write_kit([model("squeezenet1_1")], tmp_path / "kit", formats=formats)
+
+    text = (tmp_path / "kit" / "README.md").read_text()
+    named, version = example_of(found.manifest)
+    assert named == runtime
+    assert f"measure.sh --device rpi5 --threads 1 --{runtime} {version}" in text
+    assert f"device add rpi5 --unit cpu1 --runtime {runtime}-{version}" in text
 
 
 def test_an_archive_unpacks_to_the_kit_and_is_a_small_part_of_it(tmp_path: Path) -> None:

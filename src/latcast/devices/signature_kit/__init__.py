@@ -74,6 +74,17 @@ def _ncnn(graph: Graph, precision: str) -> Iterator[tuple[str, bytes]]:
 
 FORMATS: Mapping[str, Callable[[Graph, str], Iterator[tuple[str, bytes]]]] = {"tflite": _tflite, "onnx": _onnx, "ncnn": _ncnn}
 
+EXAMPLES: Mapping[str, tuple[str, str]] = {
+    "tflite": ("tflite", "2.17"), "onnx": ("onnxruntime", "1.31"), "ncnn": ("ncnn", "20260113"),
+}  # fmt: skip
+"""Format to a runtime and version that read it, as commands that are shown name them."""
+
+
+def example_of(manifest: KitManifest) -> tuple[str, str]:
+    """Return a runtime, and its version, that reads the networks of a kit."""
+    written = {kind for network in manifest.networks for kind in network.files}
+    return EXAMPLES[next((kind for kind in FORMATS if kind in written), "tflite")]
+
 
 def write_kit(
     networks: Sequence[Reference],
@@ -183,6 +194,8 @@ def _write_texts(folder: Path, manifest: KitManifest) -> None:
     ]
     table = "\n".join(["| network | input | formats |", "|---|---|---|", *rows])
     text = (room / "README.md").read_text(encoding="utf-8")
-    (folder / "README.md").write_text(
-        text.replace("@NETWORKS@", table).replace("@PRECISION@", manifest.precision), encoding="utf-8", newline="\n"
-    )
+    runtime, version = example_of(manifest)
+    parts = {"@NETWORKS@": table, "@PRECISION@": manifest.precision, "@RUNTIME@": runtime, "@VERSION@": version}
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    (folder / "README.md").write_text(text, encoding="utf-8", newline="\n")
