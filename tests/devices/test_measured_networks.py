@@ -179,6 +179,12 @@ class TestTables:
         assert build(found.networks[0].reference).shape("input") == (1, 3, 160, 160)
         assert found.notes == ()
 
+    @pytest.mark.parametrize("table", ["batch,latency_ms\nresnet18,8,40", "images/s\nresnet18,200", "batch,fps\nresnet18,8,200"])
+    def test_under_a_unit_of_a_batch_rates_and_latencies_are_of_the_batch(self, table: str, tmp_path: Path) -> None:
+        [found] = read_measured([written(tmp_path, f"model,{table}\n")], replace(RPI5, unit="cpu1+b8")).networks
+
+        assert found.latency_ms == pytest.approx(40)
+
     def test_a_row_of_a_size_that_the_network_is_not_known_for_is_left_out_and_said(self, tmp_path: Path) -> None:
         name, header = "timm/deit_tiny_patch16_224", "model,resolution,latency_ms"
         found = read_measured([written(tmp_path, f"{header}\n{name},96,5\n{name},224x224,40\n")], RPI5)
@@ -264,7 +270,8 @@ class TestTables:
             ('model,latency_ms\nresnet18,"1,000"\n', ":2: the latency is 1,000; expected .* nothing between thousands"),
             ("model;ms\nresnet18;1.000,5\n", ":2: the latency is 1.000,5; expected a point before decimals"),
             ("model,ms,ms\nresnet18,30,31\n", ":1: found two columns 'ms'; expected one: runs of a network in rows"),
-            ("model,batch,ms\nresnet18,4,30\n", ":2: the batch is 4; expected 1"),
+            ("model,batch,ms\nresnet18,4,30\n", r":2: the batch is 4; expected 1, .* in the unit, as in gpu\+b4"),
+            ("model,batch,ms\nresnet18,four,30\n", ":2: the batch is four; expected a number of images"),
             ("model,ms,Device\nresnet18,30,pi\nvgg16,9,s10\n", ":3: found Device 's10' after 'pi'; expected one in a file"),
             ("model,ms,precision\nresnet18,30,mixed\n", ":2: the precision is 'mixed'; expected fp32, fp16, bf16, int8"),
         ],

@@ -188,6 +188,8 @@ class Timing:
         gpu: Whether it ran on a GPU.
         precision, version: Precision of the computation, version of the runtime.
         image: Height and width of the network's image.
+        batch: Images that it took at once.
+        each: Whether the latency is that of each image of a batch, from a rate.
         profile: Lines of operators, where it profiled them.
     """
 
@@ -204,6 +206,8 @@ class Timing:
     precision: str | None = None
     version: str | None = None
     image: tuple[int, int] | None = None
+    batch: int | None = None
+    each: bool = False
     profile: tuple[ProfiledOperator, ...] = ()
 
 

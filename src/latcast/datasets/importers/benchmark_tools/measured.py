@@ -14,7 +14,7 @@ from latcast.environment import MOMENT
 from latcast.errors import LatcastError, ModelError, UnknownNameError, abridged
 from latcast.networks import resolve_model
 from latcast.predictors.platform_names import collection_of
-from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, device_name
+from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, Unit, device_name
 from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name
 from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
@@ -148,13 +148,19 @@ def tool_measurement(
     reference = networks.reference(reader, section, timing, where)
     if reference is None:
         return None
+    batch = Unit.parse(where.unit).batch
+    if timing.batch not in (None, batch):
+        remedy = f"leave the row out, or name the batch in the unit, as in gpu+b{timing.batch}"
+        found = f"the batch is {timing.batch}; expected {batch}, as the unit {where.unit} says"
+        raise section.refused(f"{found}: {remedy}", timing.line)
+    latency_ms = timing.latency_ms * (batch if timing.each else 1)
     moment = {"row": f"{section.file.name}:{timing.line.number}", "runs": timing.runs, "figures_ms": dict(timing.figures_ms)}
     told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus", "gpu") if header.get(name)}
     return Measurement(
         where.id,
         reference,
-        latency_ms=timing.latency_ms,
-        raw_latency_ms=timing.latency_ms,
+        latency_ms=latency_ms,
+        raw_latency_ms=latency_ms,
         statistic=f"{timing.statistic}, {timing.runs} runs, by {reader.name}" if timing.runs else timing.statistic,
         warmup_runs=timing.warmup_runs,
         taken_at=header.get("taken_at", ""),

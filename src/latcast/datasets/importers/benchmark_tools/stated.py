@@ -219,10 +219,8 @@ def _timings(
         if precision and precision.lower() not in PRECISIONS:
             known = ", ".join(dict.fromkeys(PRECISIONS.values()))
             raise section.refused(f"the precision is '{precision}'; expected {known}", line)
-        if batch not in ("", "1"):
-            raise section.refused(
-                f"the batch is {batch}; expected 1: leave the row out, or give a model file of that batch", line
-            )
+        if not re.fullmatch(r"|[1-9]\d{0,6}", batch):
+            raise section.refused(f"the batch is {batch}; expected a number of images", line)
         value = _VALUE.fullmatch(text.lower())
         unit = value["unit"] if value else None
         if value is None or (unit and unit not in (*_UNITS, *_RATES)):
@@ -233,7 +231,8 @@ def _timings(
         number = positive(section, line, "the latency", value["number"], scale=unit_ms or 1.0)
         how = AS_STATED if unit_ms == 1 else f"{AS_STATED}, converted"
         latency_ms, precise = number if unit_ms else 1e3 / number, PRECISIONS.get(precision.lower())
-        return Timing(network, line, latency_ms, how, precision=precise, image=_sides(image))
+        images = int(batch) if batch else None
+        return Timing(network, line, latency_ms, how, precision=precise, image=_sides(image), batch=images, each=not unit_ms)
 
     found = [each for each in read_all([(row[0], row) for row in rows], timing) if each is not None]
     if not found:
