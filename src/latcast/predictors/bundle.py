@@ -28,17 +28,7 @@ import numpy as np
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
-from latcast.predictors.analytical import (
-    COLD_TERMS,
-    DEPTH,
-    GATHERED,
-    IN_TURN,
-    LAYOUT_TERMS,
-    LOOPS,
-    POOLED,
-    TERMS,
-    AnalyticalTerms,
-)
+from latcast.predictors.analytical import LIMIT_OF_TERM, POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_text, check_card
@@ -305,11 +295,11 @@ def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]
 def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
     """Read analytical terms; those of ``TERMS`` where the bundle names none."""
     terms = tuple(data.get("terms", TERMS))
-    further = (*COLD_TERMS, LOOPS, GATHERED, DEPTH, *IN_TURN, *LAYOUT_TERMS)
+    further = [name for name in LIMIT_OF_TERM if name not in TERMS]
     if terms[: len(TERMS)] != TERMS or not set(terms[len(TERMS) :]) <= set(further) or len(set(terms)) != len(terms):
         raise ValueError(
             f"found the analytical terms {list(terms)}, expected {list(TERMS)} with a class '{POOLED}', and some of "
-            f"{list(further)} behind them"
+            f"{further} behind them"
         )
     block = data.get("block", 0)
     if not isinstance(block, int) or not 0 <= block <= MOST_CHANNELS_OF_A_BLOCK:
