@@ -250,6 +250,7 @@ def _print_device(predictor: PlatformPredictor, document: dict[str, Any]) -> Non
 
     if predictor.card.get("nearest"):
         _print_nearest(predictor)
+        print()
     rates = ("GFLOP/s", "G elements/s", "G weights/s", "µs each", "ms")
     rows = []
     for each, base in zip(document["coefficients"], BASE_TERMS.tolist(), strict=True):
