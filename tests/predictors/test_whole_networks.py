@@ -9,7 +9,7 @@ import pytest
 
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
-from latcast.predictors.analytical import LOOPS, TERMS, term_values
+from latcast.predictors.analytical import LOOPS, TERMS, term_values, throughputs
 from latcast.predictors.network_priors import network_term_names, prior_coefficients, smooth_deviations
 from latcast.predictors.network_terms import NetworkTerms, size_covariance
 from latcast.predictors.whole_networks import WholeNetworkFit, fit_whole_networks, predictor_parts
@@ -254,14 +254,6 @@ def test_what_threads_do_not_share_is_dearer_beside_what_they_do(runtime: str, s
     assert (four / one).tolist() == pytest.approx(expected)
 
 
-def test_tflites_threads_share_the_memory_that_linear_layers_read_their_weights_from() -> None:
-    one, four = (
-        prior_coefficients(Platform.parse(f"phone/tflite-2.10/{cores}/fp32"), ["linear matrix"])[0] for cores in ("1med", "4med")
-    )
-
-    assert (four / one).tolist() == pytest.approx([1, 1, 2, 1, 1])
-
-
 def test_pytorch_multiplies_activations_in_fp32_which_is_slower_than_int8_on_cores_in_order_alone() -> None:
     in_order, other = (
         prior_coefficients(Platform.parse(f"pixel4/pytorch-2.0/{cores}/int8"), ["conv 1x1", "matmul", "einsum"])[0]
@@ -284,12 +276,15 @@ def test_products_that_pytorch_gives_to_one_thread_are_learned_from_those_that_t
     price = np.where(np.array(terms.classes)[terms.class_of] == "matmul", 1e-7, 5e-8) / 4
     latency_ms = 0.05 + terms.counts @ (terms.values[:, 0] * price)
 
-    learned = fit_whole_networks(terms, latency_ms, platform).coefficients
+    fit = fit_whole_networks(terms, latency_ms, platform)
+    learned = fit.coefficients
 
     in_turn = terms.terms.index("flops_in_turn_of_4")
     assert learned["matmul"][in_turn] > 0 == learned["matmul"][0]
     assert learned["conv 1x1"][0] > 0 == learned["conv 1x1"][in_turn]
     assert learned["einsum"].tolist() == pytest.approx(learned["matmul"].tolist())
+    rates = {found.kernel_class: found.gflop_per_s for found in throughputs(predictor_parts(fit, terms)[0], precision)}
+    assert [rates["matmul"], rates["einsum"]] == pytest.approx([1e-6 / learned["matmul"][in_turn]] * 2)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

@@ -416,11 +416,12 @@ def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroug
     found = []
     for name in sorted(analytical.coefficients, key=lambda name: (name != POOLED, name)):
         # A class whose kernels lack a term (activations have no weights) keeps the pooled coefficient, which says nothing.
-        own = np.where((analytical.coefficients[name] == pooled) & (name != POOLED), 0.0, analytical.coefficients[name])
+        lacking = (analytical.coefficients[name] == pooled) & (name != POOLED) & ~np.isin(analytical.terms, list(IN_TURN))
+        own = np.where(lacking, 0.0, analytical.coefficients[name])
         of = dict(zip(analytical.terms, own.tolist(), strict=True))
         for term in COLD_TERMS:
             of[term.removeprefix("cold_")] += of.get(term, 0.0)
-        of["flops"] += sum(of.get(term, 0.0) for term in IN_TURN)
+        of["flops"] += sum(of.get(term, 0.0) for term in IN_TURN if name != POOLED)
         found.append(
             ClassThroughput(
                 name,

@@ -112,9 +112,6 @@ THREADS_UNSHARED: Mapping[tuple[str, str], Mapping[str, float]] = {
 device: 1 where four threads are no faster than one, 0.5 where they are twice as fast, below 0 where they wait less for memory.
 Chosen on Pixel 4 and Galaxy A03s."""
 
-WEIGHTS_UNSHARED = 0.5
-"""Such an exponent of what TFLite's linear layers in fp32 read of weights, from memory that threads share."""
-
 LOOKED_UP = frozenset({"exponential", "hard activation"})
 """Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""
 
@@ -274,7 +271,6 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
         row[3] *= platform.threads  # All are woken for each kernel.
         row[0] *= WIDE_BY_CORE[core_kind(platform)] if name == "depthwise wide" else 1.0
     row[0] *= DEPTHWISE_FLOP.get((platform.runtime, sort), {}).get(name, 1.0)
-    row[2] *= platform.threads**WEIGHTS_UNSHARED if tflite and sort == "cpu" and name == "linear matrix" else 1.0
     row[1] *= DEPTHWISE_MOVED if tflite and sort == "cpu" and name.startswith("depthwise") else 1.0
     row *= platform.threads ** THREADS_UNSHARED.get((platform.runtime, sort), {}).get(name, 0.0)
     row[OF_CPUS.index(GATHERED)] = row[1]
