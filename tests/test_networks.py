@@ -26,6 +26,8 @@ def test_a_name_stands_for_the_published_network() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_ones() -> None:
+    with pytest.raises(ModelError, match=r"name it 'mobilenet_v1_1.0_224', its precision is the platform's: --on 'DEVICE int8'"):
+        read_model("mobilenet_v1_1.0_224_quant")
     with pytest.raises(ModelError, match=r"there is no file 'resnet51', and no published model is called.*resnet50"):
         read_model("resnet51")
 

@@ -171,7 +171,7 @@ def _named(model: object) -> Reference | None:
     try:
         found = find_named(model)
         if found is None and not (of_file or ("/" in model and path.parent.is_dir())):
-            found = find_in_any_spelling(model) if "/" in model or path.suffix else published_model(model)
+            found = find_in_any_spelling(model) if "/" in model or path.suffix[1:2].isalpha() else published_model(model)
     except UnknownNameError as problem:
         raise ModelError(f"there is no file '{model}', and {problem}") from problem
     if found is None:
