@@ -185,6 +185,11 @@ class TestTables:
 
         assert found.latency_ms == pytest.approx(40)
 
+    def test_a_size_of_a_network_that_reads_text_is_no_image_s(self, tmp_path: Path) -> None:
+        table = written(tmp_path, "model,input,latency_ms\nbert_base_uncased_hf,1x384,5\n")
+
+        assert [each.name for each in read_measured([table], RPI5).networks] == ["aihub/bert_base_uncased_hf"]
+
     def test_a_row_of_a_size_that_the_network_is_not_known_for_is_left_out_and_said(self, tmp_path: Path) -> None:
         name, header = "timm/deit_tiny_patch16_224", "model,resolution,latency_ms"
         found = read_measured([written(tmp_path, f"{header}\n{name},96,5\n{name},224x224,40\n")], RPI5)

@@ -64,7 +64,9 @@ class NetworkNames:
             return found
         graph = build(found)
         shape = graph.shape(graph.inputs[0])
-        for each in (found, find_in_any_spelling(bare), network_called(bare, size)) if len(shape) == 4 else ():
+        if len(shape) != 4:  # "1x384" of a network that reads text is no image
+            return found
+        for each in (found, find_in_any_spelling(bare), network_called(bare, size)):
             with suppress(ModelError):
                 if each is not None:
                     return resized(each, {"": (*shape[:2], *timing.image)})
