@@ -154,3 +154,12 @@ def test_a_detector_is_one_network_whoever_measured_it(dataset: str, name: str, 
 
     assert (found.space, found.parameters["name"]) == ("yolo", network)
     assert build(found).shape("images") == (1, 3, side, side)
+
+
+def test_a_network_of_a_collection_has_the_size_that_is_published_of_it_or_no_graph() -> None:
+    # timm's comes with latcast at 256; in the second, numbers are worked out from the size.
+    given = published_network("renesas_drpai", "ResNet-RS-152", "224x224")
+    without = published_network("renesas_drpai", "ECA-ResNet50t", "320x320")
+
+    assert build(given).shape("input") == (1, 3, 224, 224)
+    assert not can_build(without)

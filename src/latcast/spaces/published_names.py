@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, ModelError
 from latcast.reading import read_json
 from latcast.records import Reference
-from latcast.spaces.catalogue import find_model
+from latcast.spaces.catalogue import find_model, resized
 from latcast.spaces.families.variants import IMAGE, scaled_parameters
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.model_names import letters_of
@@ -66,7 +66,10 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     found = None if file is None else file.find(network, resolution)
     if found is not None:
         return Reference(space, {"name": network, "input": found.input}, name)
-    member = _member(dataset, name)
+    of_size = None if file is None or resolution is None else _of_another_size(space, network, resolution)
+    if of_size is not None:
+        return replace(of_size, name=name)
+    member = _member(dataset, name) if file is None or resolution is None else None
     if member is None or (size and resolution is None):
         given = {"input": int(size) if re.fullmatch(r"[0-9]{1,9}", size) else size} if size else {}
         return Reference(dataset, {"name": name, **given}, f"{dataset}/{name}")
@@ -76,6 +79,16 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     if classes is not None and classes != IMAGE["classes"]:
         changes["classes"] = classes
     return replace(member, parameters={**member.parameters, **changes}, name=name) if changes else member
+
+
+@cache
+def _of_another_size(space: str, network: str, resolution: int) -> Reference | None:
+    """Return a network with a graph for images of another size; None where the graph cannot be given that."""
+    usual = find_model(f"{space}/{network}")
+    try:
+        return resized(usual, {"": (1, 3, resolution, resolution)}) if usual is not None else None
+    except ModelError:
+        return None
 
 
 def network_called(name: str, size: str = "") -> Reference | None:
