@@ -29,9 +29,6 @@ beforehand."""
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
 """Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
 
-LAYOUT_IN_ORDER = 0.4
-"""Part of that on cores in order, whose price of a FLOP is a larger part of what memory takes."""
-
 GENERIC_CYCLES: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "cpu": {"in order": (4.5, 30), "out of order": (0.95, 7), "apple": (1.1, 1.5)},
     "cpu int8": {"in order": (2, 34), "out of order": (0.75, 11), "apple": (0.7, 5.5)},
@@ -71,17 +68,14 @@ QNNPACK = ("pytorch", "cpu int8")
 """The runtime and sort of device that computes with that library, and with loops of its own what the library lacks."""
 
 CONVERTED_FLOP_MS: Mapping[str, float] = {
-    "add floating": 8e-6, "batch norm floating": 4e-6, "activation floating": 1.3e-6,
+    "add floating": 8e-6, "batch norm floating": 4e-6, "activation floating": 1.3e-6, "softmax": 1.3e-6,
 }  # fmt: skip
 """Milliseconds a FLOP of such loops, which convert each number from an integer and back: forty cycles a number, for which the
 classes do one FLOP, two, and about six."""
 
-FLOAT_FLOP: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "cpu": {"softmax": (8.0, 18.0)},
-    "cpu int8": {"softmax": (65.0, 26.0), "matmul": (2.5, 0.6), "einsum": (2.5, 0.6)},
-}  # fmt: skip
-"""Cost of a FLOP that PyTorch computes in fp32 in either precision, against one of a dense convolution, on cores in order and on
-others: exponentials one after another, and products of activations, which QNNPACK lacks."""
+SOFTMAX_FLOP = (8.0, 18.0)
+"""Cost of a FLOP of PyTorch's softmax in fp32, one exponential after another, against one of a dense convolution: on cores in
+order, on others."""
 
 CLAMPED = 0.03
 """Cost of an element that QNNPACK only cuts off (ReLU), sixteen in an instruction, against one that is computed."""
@@ -257,10 +251,8 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     """Return the coefficients of a class, of :data:`OF_CPUS`, as its runtime executes it."""
     tflite = sort != "gpu" and platform.runtime == "tflite"
     row = np.array([*PRIOR_MS[sort], PRIOR_LOOP_MS, 0.0, *[0.0] * len(IN_TURN), *PRIOR_LAYOUT_MS])
-    if (platform.runtime, sort) in NATIVE_GROUPS:
-        in_order = core_kind(platform) == "in order"
-        row[0] *= FLOAT_FLOP[sort].get(name, (1.0, 1.0))[not in_order]
-        row[-len(LAYOUT_TERMS) :] *= LAYOUT_IN_ORDER if in_order else 1.0
+    if (platform.runtime, sort) in CHANNELS_FIRST and name == "softmax":
+        row[0] *= SOFTMAX_FLOP[core_kind(platform) != "in order"]
     if tflite and name in FREE_CLASSES:
         row[[0, OF_CPUS.index(LOOPS)]] = np.array(GENERIC_CYCLES[sort]["in order"]) / (GENERIC_GHZ * 1e6) * platform.threads
     if tflite and sort == "cpu int8" and name == "layer norm":
