@@ -135,6 +135,16 @@ def test_models_are_listed_by_another_spelling_too() -> None:
     assert [network.name for network in models("ResNet-50")] == ["resnet50"]
 
 
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [("mobilenet_v1_0.25_224@128", 128), ("resnet50@230", 230), ("wide_resnet50_2@176", 176), ("timm/resnet61q@288", 288)],
+)
+def test_a_size_behind_an_at_is_any(text: str, side: int) -> None:
+    graph = read_model(text)
+
+    assert graph.shape(graph.inputs[0]) == (1, 3, side, side)
+
+
 def test_a_precision_behind_a_name_is_said_to_be_the_platforms() -> None:
     for name in ("MobileNetV2 (int8)", "mobilenet_v2_quant", "mobilenet_v2 float16"):
         with pytest.raises(UnknownNameError, match=r"name it '(MobileNetV2|mobilenet_v2)', .* --on 'DEVICE (int8|fp16)'"):

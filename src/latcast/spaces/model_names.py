@@ -59,6 +59,10 @@ def find_in_any_spelling(text: str, *, whole: bool = False) -> Reference | None:
     """
     if whole:
         return _known(letters_of(text))
+    at = re.fullmatch(r"(.+)@(\d{2,4})", text)
+    named = find_in_any_spelling(at[1]) if at else None
+    if at and named is not None and (found := _of_size(named, int(at[2]), stated=True)) is not None:
+        return found
     written, text = text, re.sub(r"[ _(@-]+(\d{2,4})(?:x\1)?\)?$", r"_\1", text)
     name = text.rpartition("/")[2]
     without = (re.sub(r"[-_ x]1\.0x?(?=[-_ ]|$)", "", name), re.sub(r"^([a-z_]+\.)+(?=[a-z])", "", name), _WEIGHTS.sub("", name))
@@ -98,15 +102,18 @@ def split_precision(text: str) -> tuple[str, str]:
     return (found[1], PRECISIONS[found[2].lower()]) if found else (text, "")
 
 
-def _of_size(reference: Reference, pixels: int) -> Reference | None:
-    """Return a network for images of so many pixels a side; None where it takes none of that size, or the number is another."""
+def _of_size(reference: Reference, pixels: int, *, stated: bool = False) -> Reference | None:
+    """Return a network for images of so many pixels a side; None where it takes none of that size, or the number is another.
+
+    Where it is ``stated`` that the number is the size, any is.
+    """
     from latcast.spaces.catalogue import build, resized
 
     graph = build(reference)
     shape = graph.shape(graph.inputs[0])
     if shape[-1] == pixels:
         return reference
-    if pixels < 96 or pixels % 32 or len(shape) != 4:
+    if (not stated and (pixels < 96 or pixels % 32)) or len(shape) != 4:
         return None
     try:
         found = resized(reference, {graph.inputs[0]: (*shape[:2], pixels, pixels)})
