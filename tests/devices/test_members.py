@@ -8,11 +8,15 @@ import pytest
 from latcast.devices.covariates import covariates_of
 from latcast.devices.device_model import INTERCEPT, DeviceModel, Weighing, member_weights
 from latcast.devices.members import (
+    AND_IMAGE,
+    FLOPS_AND_MEMORY,
     MEMBERS,
+    Candidate,
     fit_totals,
     flops_and_memory,
     left_out_score,
     priced_alike,
+    regressions,
     unmeasured,
     with_stated_prices,
 )
@@ -57,6 +61,28 @@ def test_flops_and_memory_recovers_prices_from_exact_latencies() -> None:
     assert np.exp(found.mean[TERM_NAMES.index("network")]) * TERM_UNITS[-1] == pytest.approx(prices[2], rel=1e-6)
     assert np.abs(found.error).max() < 1e-6
     assert len(found.mean) == len(TERM_NAMES) + 4
+
+
+def test_on_npus_elements_of_the_image_have_a_price_of_their_own_once_a_dozen_networks_are_measured() -> None:
+    prices, image = np.array([2e-9, 3e-8, 0.5]), TERM_NAMES.index("moved image")
+    known = features()
+    terms = known.terms.copy()
+    # Images of 100,000 elements and more, at 4e-6 ms each beyond what any element costs.
+    elements = 1e5 * (1 + np.arange(len(terms)) % 4)
+    terms[:, image] = elements * TERM_UNITS[image]
+    log_ms = np.log(known.totals @ prices + 4e-6 * elements)
+
+    def named(kind: str, count: int) -> dict[str, Candidate]:
+        covariates = {INTERCEPT: 1.0, f"kind {kind}": 1.0}
+        found = regressions(kind, covariates, known.totals[:count], terms[:count], log_ms[:count], basis=2)
+        return {each.name: each for each in found}
+
+    assert named("cpu", len(terms)).keys() == named("npu", 11).keys() == {FLOPS_AND_MEMORY}
+    found = named("npu", len(terms))
+    price = np.exp(found[AND_IMAGE].mean[: len(TERM_NAMES)]) * TERM_UNITS
+    assert price[image] == pytest.approx(4e-6 + 3e-8, rel=1e-3)
+    assert price[TERM_NAMES.index("moved conv")] == pytest.approx(3e-8, rel=1e-3)
+    assert np.abs(found[AND_IMAGE].error).max() < 1e-3 < np.abs(found[FLOPS_AND_MEMORY].error).max()
 
 
 def test_a_regression_has_the_stated_price_of_volumes_until_it_was_fitted_to_some() -> None:
@@ -137,17 +163,23 @@ def test_linear_layers_have_the_price_of_convolutions_unless_the_runtime_has_cod
 
 
 @pytest.mark.parametrize(
-    ("term", "like"),
-    [("flops matmul", "flops linear"), ("moved matmul", "moved conv"), ("moved normalisation", "moved elementwise")],
-)
-def test_work_that_few_networks_have_much_of_has_the_price_of_what_it_is_like(model: DeviceModel, term: str, like: str) -> None:
+    ("term", "like", "deviation"),
+    [
+        ("flops matmul", "flops linear", 0.3), ("moved matmul", "moved conv", 0.3),
+        ("moved normalisation", "moved elementwise", 0.3), ("moved image", "moved conv", 0.03),
+        ("moved resize", "moved pool", 0.03), ("moved join", "moved movement", 0.03),
+    ],
+)  # fmt: skip
+def test_work_that_few_networks_have_much_of_has_the_price_of_what_it_is_like(
+    model: DeviceModel, term: str, like: str, deviation: float
+) -> None:
     place, other = TERM_NAMES.index(term), TERM_NAMES.index(like)
 
     for make in MEMBERS.values():
         found = make(model, "cpu", COVARIATES)
         apart = np.eye(len(found.mean))[place] - np.eye(len(found.mean))[other]
         assert apart @ found.mean == pytest.approx(0.0)
-        assert apart @ found.covariance @ apart == pytest.approx(0.3**2)
+        assert apart @ found.covariance @ apart == pytest.approx(deviation**2)
 
     # NPUs have units of their own for these, whose prices are learned.
     learned = replace(

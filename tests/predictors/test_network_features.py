@@ -15,6 +15,7 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import term_values
 from latcast.predictors.network_features import (
     ADDED,
+    ALIKE,
     BASE_TERMS,
     FLOPS_GROUPS,
     KERNEL_GROUPS,
@@ -91,12 +92,13 @@ def test_networks_without_kernels_have_no_features() -> None:
         ("conv on a vector", "vector"), ("linear vector", "vector"), ("linear matrix", "linear"), ("conv 3d", "volume"),
         ("depthwise 3x3", "depthwise"), ("depthwise kxk", "depthwise kxk"), ("depthwise wide", "depthwise kxk"),
         ("average pool", "pool"), ("what is not known", "elementwise"), ("einsum", "matmul"),
-        ("linear attention", "matmul"), ("recurrent", "other"), ("conv first", "stem"),
+        ("linear attention", "matmul"), ("recurrent", "other"), ("conv first", "stem"), ("concat", "join"), ("split", "join"),
+        ("transpose", "movement"), ("resize", "resize"), ("resize cubic", "resize"),
     ],
 )  # fmt: skip
 def test_kernels_belong_to_a_group(throughput_class: str, group: str) -> None:
     assert kernel_group(throughput_class) == group
-    assert group in KERNEL_GROUPS
+    assert ALIKE.get(group, group) in KERNEL_GROUPS
 
 
 def test_a_volume_s_flops_are_no_part_of_the_price_of_a_convolution() -> None:
@@ -221,3 +223,32 @@ def test_standardising_filters_reads_the_learned_ones_and_normalises_as_many_val
     values = 16 * 8 * 3 * 3
     expected = {"moved normalisation": 2 * values, "weights conv": values, "kernels elementwise": 1}
     assert {name: count for name, count in more.items() if count} == pytest.approx(expected)
+
+
+def test_the_image_that_the_first_convolution_reads_is_counted_apart() -> None:
+    """3 channels of 32x32 in, 16 of 16x16 out: 3,072 elements of the image, 4,096 of a map."""
+    sizes = {"kernel_h": 3, "kernel_w": 3, "stride_h": 2, "stride_w": 2, "out_h": 16, "out_w": 16, "out_channels": 16}
+    first = _kernel("conv", batch=1, groups=1, in_channels=3, in_h=32, in_w=32, dilation_h=1, dilation_w=1, **sizes)
+    later = replace(
+        first, configuration=_kernel("conv", batch=1, groups=1, in_channels=16, in_h=32, in_w=32, **sizes).configuration
+    )
+
+    counted, of_later = (_counted(NetworkFeatures.of([[each]])) for each in (first, later))
+
+    assert counted["moved image"] == pytest.approx(3072)
+    assert counted["moved conv"] == pytest.approx(4096)
+    assert "moved image" not in of_later
+    assert of_later["moved conv"] == pytest.approx(16 * 1024 + 4096)
+
+
+def test_resized_maps_have_a_price_of_their_own_and_are_compared_as_pooled_ones() -> None:
+    """A map of 8 channels from 4x4 to 8x8 moves 128 + 512 elements; a pooling of the same the other way as many."""
+    wide, narrow = {"in_h": 8, "in_w": 8, "out_h": 4, "out_w": 4}, {"in_h": 4, "in_w": 4, "out_h": 8, "out_w": 8}
+    resized = NetworkFeatures.of([[_kernel("resize", channels=8, linear=1, **narrow)]])
+    pooled = NetworkFeatures.of(
+        [[_kernel("max_pool", batch=1, channels=8, kernel_h=2, kernel_w=2, stride_h=2, stride_w=2, **wide)]]
+    )
+
+    assert _counted(resized)["moved resize"] == pytest.approx(640)
+    assert _counted(pooled)["moved pool"] == pytest.approx(640)
+    assert resized.place[0, 6:] == pytest.approx(pooled.place[0, 6:])

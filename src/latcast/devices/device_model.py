@@ -23,11 +23,10 @@ from latcast.devices.members import (
     MEMBERS,
     Candidate,
     Stated,
-    flops_and_memory,
     priced_alike,
+    regressions,
     stated_prices,
     unmeasured,
-    with_stated_prices,
 )
 from latcast.predictors.device_forecast import DeviceForecast, Member, PlacedNetworks
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
@@ -289,8 +288,7 @@ class DeviceModel:
         found = [Candidate.of(name, prior, posterior(prior, observed)) for name, prior in priors.items()]
         if len(log_ms):
             found.append(unmeasured(self.prior(kind, covariates), observed))
-            regression = flops_and_memory(seen.totals, log_ms, self.basis.size)
-            found.append(with_stated_prices(regression, covariates, seen.terms))
+            found += regressions(kind, covariates, seen.totals, seen.terms, log_ms, self.basis.size)
         return found + by_rows
 
     def forecast(

@@ -9,6 +9,8 @@
     The learned prior before anything was measured, for devices whose measured networks are unusual.
 ``flops and memory``
     Non-negative regression on FLOPs, elements moved and a constant.
+``flops, memory and image``
+    The same, and elements of the image: of NPUs alone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from latcast.predictors.network_features import ALIKE, BASE_TERMS, TERM_NAMES, TERM_UNITS
+from latcast.predictors.network_features import BASE_TERMS, LIKE_TERMS, TERM_NAMES, TERM_UNITS
 from latcast.predictors.platform_posterior import Observed, Posterior, Prior, linearised
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ TERM_COUNT = len(TERM_NAMES)
 
 FLOPS_AND_MEMORY = "flops and memory"
 """The member that is a regression on FLOPs, elements moved and a constant."""
+
+AND_IMAGE = "flops, memory and image"
+"""The same with a price of its own for elements of the image, on NPUs: they lay it out anew, with few channels of many used."""
+
+FEWEST_FOR_IMAGES = 12
+"""Measured networks from which on images have that price."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ class Stated(NamedTuple):
 
 
 PRICED_AS: Mapping[str, str] = {
-    **{f"flops {group}": f"flops {like}" for group, like in ALIKE.items()}, "flops grouped": "flops conv 3x3",
+    **LIKE_TERMS, "flops grouped": "flops conv 3x3",
     "flops matmul": "flops linear", "moved matmul": "moved conv", "moved normalisation": "moved elementwise",
 }  # fmt: skip
 """Terms to those that their price follows."""
@@ -144,7 +152,8 @@ STATED_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
     "flops depthwise kxk": {"npu npu=drp-ai": Stated(2.0, 2.5)},
     "flops matmul": {"runtime tflite ethos-u": Stated(2.3, 1.0, own=True), "kind npu": None},
     "moved matmul": {"kind npu": None},
-    "moved normalisation": {"kind npu": None},
+    "moved normalisation": {"kind npu": None}, "moved image": {"kind npu": None}, "moved resize": {"kind npu": None},
+    "moved join": {"kind npu": None},
 }  # fmt: skip
 """Term of :data:`PRICED_AS` to beginnings of covariates, all of which a platform has, and the price there; None where that is
 learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
@@ -158,7 +167,8 @@ their own for products and for normalisations."""
 STATED_ELSEWHERE: Mapping[str, Stated | None] = {
     "flops linear": Stated(0.0, 0.03), "flops volume": Stated(0.7, 1.0), "flops grouped": None,
     "flops grouped wide": Stated(0.0, 0.03), "flops depthwise kxk": Stated(0.0, 0.03), "flops matmul": Stated(0.0, 0.3),
-    "moved matmul": Stated(0.0, 0.3), "moved normalisation": Stated(0.0, 0.3),
+    "moved matmul": Stated(0.0, 0.3), "moved normalisation": Stated(0.0, 0.3), "moved image": Stated(0.0, 0.03),
+    "moved resize": Stated(0.0, 0.03), "moved join": Stated(0.0, 0.03),
 }  # fmt: skip
 """The same of runtimes that are not named there. Of volumes, few have code as good as for images, and some emulate them. Products
 of activations, and normalisations, are a few percent of most networks' work: a free price explains whatever else these are slow
@@ -274,26 +284,25 @@ ROBUST = 0.3
 REWEIGHTINGS = 6
 
 
-_SUPPORTS = [np.array(columns) for count in (3, 2, 1) for columns in combinations(range(3), count)]
-
-
 def _nonnegative(design: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Solve non-negative least squares of three columns by trying every choice of columns."""
-    best, best_cost = np.zeros(3), np.inf
-    for columns in _SUPPORTS:
+    """Solve non-negative least squares of a few columns by trying every choice of columns."""
+    count = design.shape[1]
+    best, best_cost = np.zeros(count), np.inf
+    for columns in (np.array(chosen) for size in range(count, 0, -1) for chosen in combinations(range(count), size)):
         solution = np.linalg.lstsq(design[:, columns], target, rcond=None)[0]
         if (solution >= 0).all():
             cost = float(((design[:, columns] @ solution - target) ** 2).sum())
             if cost < best_cost - 1e-12:
-                best, best_cost = np.zeros(3), cost
+                best, best_cost = np.zeros(count), cost
                 best[columns] = solution
     return best
 
 
 def fit_totals(totals: np.ndarray, latency_ms: np.ndarray) -> np.ndarray:
-    """Fit non-negative prices of a FLOP, an element and a network, (3,), robustly; of a FLOP alone with under three networks."""
+    """Fit non-negative prices of a FLOP, an element, a network and more, (totals,), robustly; of a FLOP alone with under three
+    networks."""
     if len(latency_ms) < 3:
-        return np.array([float(np.exp(np.median(np.log(latency_ms / totals[:, 0])))), 0.0, 0.0])
+        return np.append(np.exp(np.median(np.log(latency_ms / totals[:, 0]))), np.zeros(totals.shape[1] - 1))
     unit = totals.mean(axis=0)
     scaled = totals / unit
     weight = 1 / latency_ms
@@ -309,14 +318,29 @@ MOST_PARTS = 10
 """Into which measured networks are split to judge a regression."""
 
 
-def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int) -> Candidate:
+_IMAGE = TERM_NAMES.index("moved image")
+
+
+def regressions(
+    kind: str, covariates: Mapping[str, float], totals: np.ndarray, terms: np.ndarray, log_ms: np.ndarray, basis: int
+) -> list[Candidate]:
+    """Return the regressions of a device's kind of unit, with what is stated of its runtime; arguments as below."""
+    found = [flops_and_memory(totals, log_ms, basis)]
+    if kind == "npu" and len(log_ms) >= FEWEST_FOR_IMAGES:
+        found.append(flops_and_memory(totals, log_ms, basis, terms[:, _IMAGE] / TERM_UNITS[_IMAGE]))
+    return [with_stated_prices(each, covariates, terms) for each in found]
+
+
+def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int, image: np.ndarray | None = None) -> Candidate:
     """Regress on FLOPs, elements and a constant, as a state without uncertainty.
 
     Args:
         totals: (networks, 3) of :class:`latcast.predictors.network_features.NetworkFeatures`.
         log_ms: (networks,).
         basis: Size of the process's basis.
+        image: (networks,) elements of the image, where these have a price of their own.
     """
+    totals = totals if image is None else np.column_stack([totals, image])
     count = len(log_ms)
     latency_ms = np.exp(log_ms)
     prices = fit_totals(totals, latency_ms)
@@ -331,8 +355,10 @@ def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int) -> Cand
     state = np.zeros(TERM_COUNT + basis)
     price = np.where(BASE_TERMS == 0, prices[0], np.where(BASE_TERMS <= 2, prices[1], np.where(BASE_TERMS == 4, prices[2], 0.0)))
     state[:TERM_COUNT] = np.log(np.maximum(price / TERM_UNITS, 1e-9))
+    if image is not None:
+        state[_IMAGE] = np.log(max((prices[1] + prices[3]) / TERM_UNITS[_IMAGE], 1e-9))
     score = left_out_score(error)
     certain = np.zeros((len(state), len(state)))
     return Candidate(
-        FLOPS_AND_MEMORY, state, certain, deviation, 1.0, score, error, np.ones(count), certain,
+        FLOPS_AND_MEMORY if image is None else AND_IMAGE, state, certain, deviation, 1.0, score, error, np.ones(count), certain,
     )  # fmt: skip

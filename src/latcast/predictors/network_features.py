@@ -36,7 +36,9 @@ FLOPS_GROUPS = (
     "stem", "pointwise", "conv 3x3", "conv kxk", "depthwise", "depthwise kxk", "grouped", "grouped wide", "linear", "volume",
     "matmul", "other",
 )  # fmt: skip
-MOVED_GROUPS = ("conv", "depthwise", "elementwise", "activation", "pool", "movement", "normalisation", "matmul")
+MOVED_GROUPS = (
+    "conv", "depthwise", "elementwise", "activation", "pool", "movement", "normalisation", "matmul", "image", "resize", "join",
+)  # fmt: skip
 WEIGHT_GROUPS = ("conv", "linear")
 COUNT_GROUPS = ("conv", "depthwise", "elementwise", "movement")
 
@@ -82,7 +84,8 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("pointwise", ("conv 1x1",)),
     ("volume", ("conv 3d",)),
     ("other", ("other", "recurrent")),
-    ("movement", ("transpose", "concat", "split", "copy", "channel")),
+    ("join", ("concat", "split")),
+    ("movement", ("transpose", "copy", "channel")),
     ("grouped", ("conv grouped",)),
     ("stem", ("conv first",)),
     ("conv 3x3", ("conv 3x3 unaligned", "conv winograd")),
@@ -93,7 +96,7 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("depthwise", ("depthwise",)),
     ("matmul", ("matmul", "einsum", "attention", "linear attention")),
     ("normalisation", ("softmax", "layer norm", "reduce")),
-    ("pool", ("resize",)),
+    ("resize", ("resize",)),
     ("activation", ("activation", "batch norm")),
 )
 
@@ -103,6 +106,7 @@ _MOVED = {
 }  # fmt: skip
 _COUNTED = {
     **dict.fromkeys((*_MOVED, "matmul"), "conv"), "depthwise": "depthwise", "depthwise kxk": "depthwise", "movement": "movement",
+    "join": "movement",
 }  # fmt: skip
 
 
@@ -150,11 +154,21 @@ SIZE_FEATURES = (
 """The sizes of a kernel: of each line the first that its type has, else 1."""
 
 ALIKE: Mapping[str, str] = {
-    "linear": "pointwise", "volume": "conv 3x3", "grouped wide": "conv 3x3", "depthwise kxk": "depthwise",
+    "linear": "pointwise", "volume": "conv 3x3", "grouped wide": "conv 3x3", "depthwise kxk": "depthwise", "resize": "pool",
+    "join": "movement",
 }  # fmt: skip
-"""Groups to those whose arithmetic they share, and whose price where a runtime computes both alike
-(:func:`latcast.devices.members.priced_alike`): linear layers of several rows, convolutions of volumes, of wide groups, and
-depthwise ones of more than 3x3 positions."""
+"""Groups to those whose arithmetic or movement they share, and whose price where a runtime computes both alike
+(:func:`latcast.devices.members.priced_alike`): linear layers of several rows, convolutions of volumes, of wide groups, depthwise
+ones of more than 3x3 positions, images that are resized, tensors that are joined or split."""
+
+LIKE_TERMS: Mapping[str, str] = {
+    **{
+        f"{base} {group}": f"{base} {like}"
+        for group, like in ALIKE.items() for base in ("flops", "moved") if f"{base} {group}" in _PLACES
+    },
+    "moved image": "moved conv",
+}  # fmt: skip
+"""The same of terms, and the image that a network's first convolution reads to what others read."""
 
 KERNEL_GROUPS = (*FLOPS_GROUPS, "elementwise", "activation", "pool", "movement", "normalisation", "vector")
 
@@ -187,6 +201,11 @@ class KernelFeatures:
                 for place, value in zip(term_places(group), values[row], strict=True):
                     if place >= 0:
                         found[row, place] += value
+            if "stem" in named:
+                c = kind.columns(rows)
+                image = np.where(np.array(named) == "stem", c["batch"] * c["in_channels"] * c["in_h"] * c["in_w"], 0.0)
+                found[:, _PLACES["moved image"]] += image
+                found[:, _PLACES["moved conv"]] -= image
             terms.append(found * TERM_UNITS)
             groups.append(np.array([KERNEL_GROUPS.index(ALIKE.get(group, group)) for group in named], dtype=np.int64))
             known = feature_names(kind)
@@ -301,13 +320,13 @@ def network_place(sums: np.ndarray) -> np.ndarray:
     flops, moved, weights, dense, width, maps, kernels = sums[:, len(TERM_NAMES) :].T
     dense = np.maximum(dense, 1.0)
     share = terms / terms.sum(axis=1, keepdims=True)
-    for group, like in ALIKE.items():
-        share[:, _PLACES[f"flops {like}"]] += share[:, _PLACES[f"flops {group}"]]
-        share[:, _PLACES[f"flops {group}"]] = 0.0
+    for term, like in LIKE_TERMS.items():
+        share[:, _PLACES[like]] += share[:, _PLACES[term]]
+        share[:, _PLACES[term]] = 0.0
     return np.column_stack(
         [
             np.log2(np.maximum(flops, 1)) / 3, np.log2(np.maximum(moved, 1)) / 3, np.log2(weights + 1) / 3,
             np.log2(np.maximum(kernels, 1)) / 2, width / dense / 1.5, maps / dense / 2,
-            3 * np.sqrt(share[:, : len(FLOPS_GROUPS) + len(MOVED_GROUPS) - 1]),
+            3 * np.sqrt(share[:, : _PLACES["moved matmul"]]),
         ]
     )  # fmt: skip
