@@ -43,7 +43,7 @@ def test_facts_that_are_not_known_of_a_chip_are_named() -> None:
         ("redmi note 8/tflite/cpu4/fp32", ["redmi-note-8/tflite-unstated/cpu4/fp32"]),
         ("Redmi Note 8 cpu", ["redmi-note-8/tflite-unstated/cpu4/fp32"]),
         ("int8 on redmi note 8 with ncnn, 2 threads", ["redmi-note-8/ncnn-unstated/cpu2/int8"]),
-        ("RK3588 NPU", ["rk3588/tflite-unstated/npu/int8"]),
+        ("RK3588 NPU", ["rk3588/rknpu2-2.3.2/npu+1core+rknn/int8"]),
         ("Hailo-8", ["hailo-8/hailo-dfc-3.33.0/npu+hailo/int8"]),
         ("RTX 4090", ["geforce-rtx-4090/tensorrt-unstated/gpu/fp16"]),
         ("RTX 3060", ["geforce-rtx-3060/tensorrt-unstated/gpu/fp16"]),  # others of its family ran ncnn
