@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from benchmarks.command import PUBLISHED, Data, Seed, print_stages, say
+from benchmarks.command import PUBLISHED, Data, print_stages, say
 from benchmarks.judge import (
     LEAST_COVERAGE,
     MOST_COVERAGE,
@@ -41,6 +42,7 @@ from shipping.known_forecasts import (
     PlatformErrors,
     about_platforms,
     held_out,
+    joined,
     known_arbitration,
     pool_members,
     try_known,
@@ -72,14 +74,14 @@ MOST_BYTES = 25_000_000
 
 def pool(
     data: Data = PUBLISHED,
-    seed: Seed = 0,
-    ship: Annotated[bool, typer.Option("--ship", help="Write the shipped pool, too.")] = False,
+    seeds: Annotated[int, typer.Option(help="Seeds of folds and draws; figures are means over them.", min=1)] = 2,
+    ship: Annotated[bool, typer.Option("--ship", help="Write the shipped pool, too, with the first seed's folds.")] = False,
 ) -> None:
     """Judge platforms that others measured, on networks held out."""
     watch = print_stages()
     known, about, wanted, reasons = read_pool(list(read_datasets(data)), watch)
-    tried = try_known(known, wanted, seed=seed, watch=watch)
-    rows = rows_of(known, held_out(tried))
+    tried = [try_known(known, wanted, seed=seed, watch=watch) for seed in range(seeds)]
+    rows = rows_of(known, of_all_seeds([held_out(each) for each in tried]))
     percents = [about[name].repeat_percent for name in wanted]
     errors = [percent / 2 for percent in percents if percent is not None]
     document = {
@@ -89,7 +91,7 @@ def pool(
     }  # fmt: skip
     keep("pool", document)
     print(pool_table())
-    size_bytes = ship_pool(known, tried, wanted, about, seed=seed, watch=watch).stat().st_size if ship else None
+    size_bytes = ship_pool(known, tried[0], wanted, about, watch=watch).stat().st_size if ship else None
     for text in missed(rows, wanted, size_bytes):
         say(f"missed: {text}")
 
@@ -138,6 +140,11 @@ def read_pool(
 
 
 # Judging
+
+
+def of_all_seeds(judged: Sequence[Mapping[tuple[str, str], PlatformErrors]]) -> dict[tuple[str, str], PlatformErrors]:
+    """Join the predictions of each platform and what is held out, of each seed's folds."""
+    return joined({key: [each[key] for each in judged if key in each] for key in dict.fromkeys(chain.from_iterable(judged))})
 
 
 def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], PlatformErrors]) -> list[dict[str, Any]]:
@@ -206,11 +213,10 @@ def ship_pool(
     wanted: Collection[str],
     about: Mapping[str, About],
     *,
-    seed: int,
     watch: Watch,
 ) -> Path:
     """Fit the model to the whole pool and write the posterior of every platform to ship."""
-    model = replace(fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch), arbitration=known_arbitration(tried))
+    model = replace(fit_device_model(pool.platforms, pool.features, watch=watch), arbitration=known_arbitration(tried))
     cards = {name: found.card for name, found in about.items()}
     members = list(pool_members(pool, model, held_out(tried), wanted, cards, watch))
     return save_pool(members, pool_path())

@@ -216,6 +216,11 @@ def held_out(tried: Sequence[MemberForecasts]) -> dict[tuple[str, str], Platform
         parts[trial.platform.name, trial.held_out].append(
             PlatformErrors(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
         )
+    return joined(parts)
+
+
+def joined(parts: Mapping[tuple[str, str], Sequence[PlatformErrors]]) -> dict[tuple[str, str], PlatformErrors]:
+    """Join the predictions of each platform and what is held out."""
     arrays = {key: zip(*(vars(each).values() for each in listed), strict=True) for key, listed in parts.items()}
     return {key: PlatformErrors(*map(np.concatenate, columns)) for key, columns in arrays.items()}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.pool import WITHOUT_DRAWN, missed, read_pool, rows_of
+from benchmarks.pool import WITHOUT_DRAWN, missed, of_all_seeds, read_pool, rows_of
 from latcast.records import Measurement
 from latcast.spaces.catalogue import model
 from shipping.arbitration import NEW_LINEAGES, NOTHING
@@ -50,6 +50,21 @@ def test_platforms_weigh_the_same_in_errors_and_networks_in_coverage() -> None:
         (WITHOUT_DRAWN, NOTHING, "all"),
         *((kind, case, name) for kind, case in (("cpu", NOTHING), ("gpu", NEW_LINEAGES)) for name in ("all", "CNNs")),
     }
+
+
+def test_predictions_of_every_seed_count_alike() -> None:
+    first, second = (small_pool().platforms[row].name for row in (0, 1))
+    both = of_all_seeds(
+        [
+            {(first, NOTHING): judged([4.0, 8.0], 0.06, 50.0), (second, NOTHING): judged([20.0], 0.1, 100.0)},
+            {(first, NOTHING): judged([18.0], 0.06, 50.0)},
+        ]
+    )
+
+    [row] = [each for each in rows_of(small_pool(), both) if (each["kind"], each["networks"]) == ("cpu", "all")]
+
+    assert (row["platforms"], row["predictions"]) == (2, 4)
+    assert row["mape"] == pytest.approx((10 + 20) / 2)
 
 
 def measurements(platform: str, names: list[str], second_ms: float = 1.0) -> list[tuple[str, Measurement]]:
