@@ -154,7 +154,7 @@ class TestAdd:
                 candidate.latencies[0].latency_ms,
             ]  # fmt: skip
             assert found == pytest.approx([expected] * len(found))
-            assert expected != pytest.approx(other, rel=0.1)
+            assert expected != pytest.approx(other)
             assert memory(name, on=bundle) == memory(there, on=bundle) != memory(usual, on=bundle)
 
     def test_a_device_without_measurements_is_added_with_a_warning(self, latcast: Latcast, tmp_path: Path) -> None:
