@@ -17,7 +17,7 @@ Maps = Sequence[str]
 """Feature maps, the finest first."""
 
 Levels = Sequence[tuple[str, str]]
-"""Of each map the boxes' sides and the scores of classes, before they are decoded."""
+"""A pair for each map: sides of boxes and scores of classes, not decoded."""
 
 
 class DetectorBuilder(GraphBuilder):
@@ -96,7 +96,7 @@ def c2f(
     b: DetectorBuilder, x: str, channels: int, blocks: int, *, shortcut: bool = False, part: float = 0.5,
     block: Callable[[DetectorBuilder, str, bool], str] = bottleneck,
 ) -> str:  # fmt: skip
-    """Keep a branch as it is, and the output of each block of the other."""
+    """Split into two branches, add blocks to one, and join the other with every block's output."""
     inner = int(channels * part)
     found = list(b.split(b.block(x, 2 * inner), (inner, inner)))
     for _ in range(blocks):

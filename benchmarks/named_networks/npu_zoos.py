@@ -23,15 +23,7 @@ from latcast.spaces.catalogue import model
 def slim_resnet50(name: str) -> Graph:
     """Return TensorFlow-Slim's ResNet-50: the last block of a stage halves the size."""
     b = DetectorBuilder(name, 224, "relu")
-    x = b.max_pool(b.block(b.image, 64, 7, 2), 3, 2, 1)
-    for stage, blocks in enumerate((3, 4, 6, 3)):
-        inner = 64 << stage
-        for index in range(blocks):
-            stride = 2 if index == blocks - 1 and stage < 3 else 1
-            widened = b.block(x, 4 * inner, 1, kind=None) if index == 0 else x
-            kept = b.max_pool(widened, 1, stride) if stride > 1 else widened
-            y = b.block(b.block(b.block(x, inner), inner, 3, stride), 4 * inner, kind=None)
-            x = b.relu(b.add(kept, y))
+    x = _maps_of_resnet50(b, slim=True)[-1]
     return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 1000))
 
 
@@ -118,12 +110,8 @@ def tiny_yolov3(name: str, side: int) -> Graph:
 def ssd_mobilenet_v1(name: str) -> Graph:
     """Return SSD on MobileNet v1 for images of 300x300 (Liu et al., 2016; Howard et al., 2017), with 90 classes."""
     b = DetectorBuilder(name, 300, "relu6")
-    x, maps = b.block(b.image, 32, 3, 2), []
-    widths = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
-    for index, channels in enumerate(widths):
-        x = b.block(b.depthwise(x, 3, 2 if index in (1, 3, 5, 11) else 1), channels)
-        if index in (10, 12):
-            maps.append(x)
+    every = _maps_of_mobilenet(b, 32)
+    x, maps = every[12], [every[10], every[12]]
     for channels in (512, 256, 256, 128):
         x = b.block(b.block(x, channels // 2), channels, 3, 2)
         maps.append(x)
@@ -137,7 +125,11 @@ def ssd_mobilenet_v1(name: str) -> Graph:
 def retinaface(name: str, side: int, *, narrow: bool) -> Graph:
     """Return RetinaFace (Deng et al., 2020) on a quarter of MobileNet v1 or on ResNet-50."""
     b = DetectorBuilder(name, side, "leaky_relu" if narrow else "relu")
-    maps = _quarter_of_mobilenet(b) if narrow else _maps_of_resnet50(b)
+    if narrow:
+        every = _maps_of_mobilenet(b, 8)
+        maps = [every[4], every[10], every[12]]
+    else:
+        maps = _maps_of_resnet50(b)[1:]
     width = 64 if narrow else 256
     low, middle, top = (b.block(x, width) for x in maps)
     middle = b.block(b.add(middle, b.doubled(top)), width, 3)
@@ -154,27 +146,31 @@ def retinaface(name: str, side: int, *, narrow: bool) -> Graph:
     return b.finish(*found)
 
 
-def _quarter_of_mobilenet(b: DetectorBuilder) -> Maps:
-    x, maps = b.block(b.image, 8, 3, 2), []
-    widths = (16, 32, 32, 64, 64, 128, 128, 128, 128, 128, 128, 256, 256)
-    for index, channels in enumerate(widths):
-        x = b.block(b.depthwise(x, 3, 2 if index in (1, 3, 5, 11) else 1), channels)
-        if index in (4, 10, 12):
-            maps.append(x)
+def _maps_of_mobilenet(b: DetectorBuilder, width: int) -> Maps:
+    """Return what each of the 13 blocks of MobileNet v1 gives, whose first convolution has so many channels."""
+    x, maps = b.block(b.image, width, 3, 2), []
+    for index, times in enumerate((2, 4, 4, 8, 8, 16, 16, 16, 16, 16, 16, 32, 32)):
+        x = b.block(b.depthwise(x, 3, 2 if index in (1, 3, 5, 11) else 1), times * width)
+        maps.append(x)
     return maps
 
 
-def _maps_of_resnet50(b: DetectorBuilder) -> Maps:
+def _maps_of_resnet50(b: DetectorBuilder, *, slim: bool = False) -> Maps:
+    """Return what each of the four stages gives; TensorFlow-Slim's halve the size in the last block, others in the first."""
     x, maps = b.max_pool(b.block(b.image, 64, 7, 2), 3, 2, 1), []
     for stage, blocks in enumerate((3, 4, 6, 3)):
         inner = 64 << stage
         for index in range(blocks):
-            stride = 2 if index == 0 and stage else 1
-            kept = b.block(x, 4 * inner, 1, stride, kind=None) if index == 0 else x
+            halves = index == blocks - 1 and stage < 3 if slim else index == 0 and stage > 0
+            stride = 2 if halves else 1
+            if index == 0:
+                kept = b.block(x, 4 * inner, 1, stride, kind=None)
+            else:
+                kept = b.max_pool(x, 1, stride) if halves else x
             y = b.block(b.block(b.block(x, inner), inner, 3, stride), 4 * inner, kind=None)
             x = b.relu(b.add(kept, y))
         maps.append(x)
-    return maps[1:]
+    return maps
 
 
 Made = tuple[str, Callable[[str], Graph], float | None, float | None]

@@ -69,9 +69,14 @@ def yolox(name: str, side: int, size: Size, *, labels: int = CLASSES, activation
     return b.finish(b.concat([centre, b.mul(b.op("Exp", [extent])[0], strides), rest], axis=2))
 
 
+def _windows(b: DetectorBuilder, x: str) -> list[str]:
+    """Return a map, and it pooled by windows of 5, 9 and 13."""
+    return [x, *(b.max_pool(x, window, 1, window // 2) for window in (5, 9, 13))]
+
+
 def _pooled_at_once(b: DetectorBuilder, x: str, channels: int) -> str:
     x = b.block(x, b.channels(x) // 2)
-    return b.block(b.concat([x, *(b.max_pool(x, window, 1, window // 2) for window in (5, 9, 13))]), channels)
+    return b.block(b.concat(_windows(b, x)), channels)
 
 
 # YOLOv6
@@ -173,7 +178,7 @@ def yolov7_tiny(name: str, side: int, *, heads: bool = False) -> Graph:
     p4 = stage(b, b.max_pool(p3, 2), 128, 128, 256)
     x = stage(b, b.max_pool(p4, 2), 256, 256, 512)
     kept, y = b.block(x, 256), b.block(x, 256)
-    pooled = b.block(b.concat([*(b.max_pool(y, window, 1, window // 2) for window in (13, 9, 5)), y]), 256)
+    pooled = b.block(b.concat(_windows(b, y)[::-1]), 256)
     top = b.block(b.concat([pooled, kept]), 256)
     middle = stage(b, b.concat([b.block(p4, 128), b.doubled(b.block(top, 128))]), 64, 64, 128)
     low = stage(b, b.concat([b.block(p3, 64), b.doubled(b.block(middle, 64))]), 32, 32, 64)
@@ -210,8 +215,7 @@ def _shrunk(b: DetectorBuilder, x: str, channels: int) -> str:
 
 def _split_pooling_7(b: DetectorBuilder, x: str, channels: int) -> str:
     y = b.block(b.block(b.block(x, channels), channels, 3), channels)
-    y = b.concat([y, *(b.max_pool(y, window, 1, window // 2) for window in (5, 9, 13))])
-    y = b.block(b.block(y, channels), channels, 3)
+    y = b.block(b.block(b.concat(_windows(b, y)), channels), channels, 3)
     return b.block(b.concat([y, b.block(x, channels)]), channels)
 
 

@@ -72,7 +72,7 @@ class TestTerms:
     def test_threads_wait_for_the_one_with_the_most_matrices_or_for_the_only_one(
         self, matrices: int, rows: int, threads: int, times: float
     ) -> None:
-        """Of five matrices one of four threads has two: the others could do 8 in its time."""
+        """With five matrices on four threads one thread computes two; in that time four threads could compute eight."""
         product, terms = np.array([[matrices, rows, 16, 32, 0, 0, 0]]), (f"flops_in_turn_of_{threads}",)
 
         flops = 2 * matrices * rows * 16 * 32

@@ -49,7 +49,7 @@ def open_measurements(location: str | os.PathLike[str], of: Platform | None = No
         of: Where it is given, a table or a tool's output is read as well: of this platform.
 
     Raises:
-        DatasetError: There is no such file, or it is none of these.
+        DatasetError: The file does not exist, or has another format.
     """
     from latcast.datasets.store import Store
 

@@ -99,7 +99,7 @@ class Graph:
         notes: What its reader assumed or chose, a sentence each; warnings of its predictions.
         run_time_sizes: Operators whose results have sizes that only values decide; here the most, or what the file says.
         called: The text that a user named a published network by, at its own size; empty for others.
-        standardised: Weights that the network makes of learned ones by normalising them (Qiao et al. 2019, arXiv:1903.10520),
+        standardised: Weights that the network computes by normalising learned ones (Qiao et al. 2019, arXiv:1903.10520),
             which runtimes that do not fold constants repeat at every inference.
 
     Example:

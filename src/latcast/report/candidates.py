@@ -1,4 +1,4 @@
-"""What is chosen among: the named networks of known accuracy or the user's own models, and their latencies on each platform."""
+"""Candidates of a choice: named networks of known accuracy or the user's own models, with their latencies on each platform."""
 
 from __future__ import annotations
 
